@@ -1,0 +1,1 @@
+get_property(rooms GLOBAL PROPERTY TBCCL_ROOMS)

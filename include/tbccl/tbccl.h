@@ -1,0 +1,354 @@
+/*
+ * tbccl: collective communication for machines whose memory the CPU can reach.
+ *
+ * This header is the whole public C API (C99). Link with -ltbccl.
+ *
+ * Threads.  Every function may be called from any thread. Calls on one communicator are put in
+ *           one order by the library; all ranks must issue the collectives of a communicator in
+ *           the same order. Different communicators are independent of each other.
+ * Results.  Every function returns a tbcclResult_t. tbcclInvalidArgument means that the call had
+ *           no effect and the communicator is still usable. tbcclInProgress is not an error. After
+ *           any other error the communicator is broken: all later calls on it return the first
+ *           cause, and it is to be aborted and destroyed. tbcclGetLastError says what happened, to
+ *           whom, and what to do about it.
+ * Buffers.  Send buffers are never written. A buffer given to a call belongs to the library until
+ *           the call (or its request) has completed, with or without an error; after that the
+ *           library neither reads nor writes it. In place means that both pointers are equal.
+ * Counts.   Are elements, not bytes; zero is legal everywhere and still takes part.
+ */
+#ifndef TBCCL_TBCCL_H
+#define TBCCL_TBCCL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(_WIN32)
+#define TBCCL_API
+#else
+#define TBCCL_API __attribute__((visibility("default")))
+#endif
+
+#define TBCCL_MAJOR 0
+#define TBCCL_MINOR 1
+#define TBCCL_PATCH 0
+/* major * 10000 + minor * 100 + patch, as tbcclGetVersion reports it */
+#define TBCCL_VERSION_CODE (TBCCL_MAJOR * 10000 + TBCCL_MINOR * 100 + TBCCL_PATCH)
+
+/* ---- result codes (NCCL's numbers where NCCL has them) ------------------------------------ */
+
+typedef enum {
+  tbcclSuccess = 0,
+  tbcclSystemError = 2,     /* the operating system refused something */
+  tbcclInternalError = 3,   /* a bug in tbccl */
+  tbcclInvalidArgument = 4, /* no effect; the communicator stays usable */
+  tbcclInvalidUsage = 5,    /* ranks disagree about a call, use after fork, use of a broken handle */
+  tbcclRemoteError = 6,     /* a peer is gone or unreachable */
+  tbcclInProgress = 7,      /* not finished yet; nothing is broken */
+  tbcclTimeout = 8,         /* the operation's deadline passed */
+  tbcclAborted = 16         /* tbcclCommAbort was called, here or on another rank */
+} tbcclResult_t;
+
+/* ---- types and operators ------------------------------------------------------------------- */
+
+typedef enum {
+  tbcclInt8 = 0,
+  tbcclUint8 = 1,
+  tbcclInt32 = 2,
+  tbcclUint32 = 3,
+  tbcclInt64 = 4,
+  tbcclUint64 = 5,
+  tbcclFloat16 = 6,
+  tbcclFloat32 = 7,
+  tbcclFloat64 = 8,
+  tbcclBfloat16 = 9,
+  tbcclFloat8e4m3 = 10, /* OCP e4m3fn: no infinities, one NaN pattern per sign */
+  tbcclFloat8e5m2 = 11,
+  tbcclInt16 = 16,
+  tbcclUint16 = 17,
+  tbcclBool = 18,      /* one byte; any non-zero byte is true, results are 0 or 1 */
+  tbcclComplex64 = 19, /* two float32 */
+  tbcclComplex128 = 20 /* two float64 */
+} tbcclDataType_t;
+
+/*
+ * Legal pairs: integers take every operator (avg: the wrapped sum, divided, truncated towards
+ * zero); floats and float8 take sum, prod, min, max, avg and pre-multiplied sum; complex takes
+ * sum, prod, avg and pre-multiplied sum; bool takes min, max, bitwise and logical. A user
+ * function takes any type. Other pairs are tbcclInvalidArgument.
+ */
+typedef enum {
+  tbcclSum = 0,
+  tbcclProd = 1,
+  tbcclMax = 2,
+  tbcclMin = 3,
+  tbcclAvg = 4,
+  tbcclBitAnd = 16,
+  tbcclBitOr = 17,
+  tbcclBitXor = 18,
+  tbcclLogicalAnd = 19,
+  tbcclLogicalOr = 20,
+  tbcclLogicalXor = 21,
+  tbcclRedOpDynamic = 0x1000, /* operators made by tbcclRedOpCreate* are numbered from here on */
+  tbcclRedOpMax = 0x7fffffff
+} tbcclRedOp_t;
+
+/* ---- handles ------------------------------------------------------------------------------- */
+
+typedef struct tbcclComm *tbcclComm_t;
+typedef struct tbcclRequest *tbcclRequest_t;
+
+#define TBCCL_UNIQUE_ID_BYTES 128
+typedef struct {
+  char internal[TBCCL_UNIQUE_ID_BYTES];
+} tbcclUniqueId;
+
+#define TBCCL_ANY_SOURCE (-1)
+#define TBCCL_REQUEST_NULL ((tbcclRequest_t)0)
+
+/* ---- configuration ------------------------------------------------------------------------- */
+
+#define TBCCL_CONFIG_MAGIC 0x7bcc1c0fu
+#define TBCCL_UNSET_INT ((int)0x80000000)
+#define TBCCL_UNSET_I64 INT64_MIN
+
+/*
+ * Options of one communicator. Start from TBCCL_CONFIG_INITIALIZER, which marks every field as
+ * "not set"; a field that is not set comes from the environment (TBCCL_...), then from the
+ * built-in default. New fields are only ever appended; `size` says how many the caller knows.
+ * Strings are copied.
+ */
+typedef struct {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;           /* TBCCL_VERSION_CODE of the header that was compiled against */
+  int64_t timeoutMs;              /* of one operation; 0 = none.     TBCCL_TIMEOUT (seconds) */
+  int64_t connectTimeoutMs;       /* of rendezvous and connecting.   TBCCL_CONNECT_TIMEOUT (seconds) */
+  int deterministic;              /* 1: bits depend on inputs, type, operator and n only */
+  const char *algorithms;         /* NCCL's grammar.                 TBCCL_ALGO */
+  const char *transports;         /* "tcp,shm" or "^verbs".          TBCCL_TRANSPORT */
+  const char *cabling;            /* path of a cabling file.         TBCCL_CABLING */
+  const char *commName;           /* appears in messages and logs */
+} tbcclConfig_t;
+
+#define TBCCL_CONFIG_INITIALIZER                                                               \
+  {                                                                                            \
+    sizeof(tbcclConfig_t), TBCCL_CONFIG_MAGIC, TBCCL_VERSION_CODE, TBCCL_UNSET_I64,            \
+        TBCCL_UNSET_I64, TBCCL_UNSET_INT, NULL, NULL, NULL, NULL                               \
+  }
+
+/* ---- version and errors -------------------------------------------------------------------- */
+
+/* Stores TBCCL_VERSION_CODE of the library in *version. */
+TBCCL_API tbcclResult_t tbcclGetVersion(int *version);
+
+/* A static text for a code; never NULL. */
+TBCCL_API const char *tbcclGetErrorString(tbcclResult_t result);
+
+/* What happened last: on `comm`, or, if that is NULL, in a call of this thread that had no
+ * communicator (initialisation, bad arguments). Never NULL; valid until this thread's next call
+ * of tbcclGetLastError. */
+TBCCL_API const char *tbcclGetLastError(tbcclComm_t comm);
+
+/* ---- communicators ------------------------------------------------------------------------- */
+
+/* Makes an id and starts listening for the ranks that will use it, in this process, until all of
+ * them have come or the connect time-out has passed. One process calls it and gives the 128
+ * bytes to all ranks by any means. */
+TBCCL_API tbcclResult_t tbcclGetUniqueId(tbcclUniqueId *uniqueId);
+
+/* Joins `nranks` ranks that hold the same id. Collective; blocks until all have joined or the
+ * connect time-out has passed. On an error *comm is NULL. */
+TBCCL_API tbcclResult_t tbcclCommInitRank(tbcclComm_t *comm, int nranks, tbcclUniqueId id, int rank);
+TBCCL_API tbcclResult_t tbcclCommInitRankConfig(tbcclComm_t *comm, int nranks, tbcclUniqueId id,
+                                                int rank, const tbcclConfig_t *config);
+
+/* Makes `nranks` communicators of one group inside this process; comms[i] is rank i. */
+TBCCL_API tbcclResult_t tbcclCommInitAll(tbcclComm_t *comms, int nranks);
+
+/* Joins as the environment says: TBCCL_RANK, TBCCL_SIZE, TBCCL_RENDEZVOUS=host:port (rank 0
+ * listens there; IPv6 as [addr]:port). `config` may be NULL. Without these variables: a group of
+ * one rank. */
+TBCCL_API tbcclResult_t tbcclCommInitEnv(tbcclComm_t *comm, const tbcclConfig_t *config);
+
+/* All-gather given by the caller: every rank contributes `bytes` bytes of `send`; afterwards
+ * `recv` holds nranks * bytes, in rank order. Returns 0 on success. Called only while the init
+ * function runs, on its thread, the same number of times on every rank. */
+typedef int (*tbcclExchangeFn)(void *context, const void *send, void *recv, size_t bytes);
+TBCCL_API tbcclResult_t tbcclCommInitExchange(tbcclComm_t *comm, int nranks, int rank,
+                                              tbcclExchangeFn allgather, void *context,
+                                              const tbcclConfig_t *config);
+
+TBCCL_API tbcclResult_t tbcclCommCount(tbcclComm_t comm, int *count);
+TBCCL_API tbcclResult_t tbcclCommUserRank(tbcclComm_t comm, int *rank);
+
+/* The communicator's state: tbcclSuccess, or the first error that broke it, also when no call
+ * was running at the time. */
+TBCCL_API tbcclResult_t tbcclCommGetAsyncError(tbcclComm_t comm, tbcclResult_t *asyncError);
+
+/* Waits for everything outstanding and says goodbye to the peers, so that none of them takes
+ * this rank's end for a failure. Collective. Afterwards only destroy is useful. */
+TBCCL_API tbcclResult_t tbcclCommFinalize(tbcclComm_t comm);
+
+/* Finalizes if that has not been done, waits until all threads have left calls on `comm`, and
+ * frees it. Requests of the communicator that still exist become invalid. */
+TBCCL_API tbcclResult_t tbcclCommDestroy(tbcclComm_t comm);
+
+/* Breaks the communicator here and on every rank: blocked calls and outstanding requests return
+ * tbcclAborted (after which their buffers are not touched any more). Frees nothing: call
+ * tbcclCommDestroy. May be called while other threads are inside calls on `comm`. */
+TBCCL_API tbcclResult_t tbcclCommAbort(tbcclComm_t comm);
+
+/* ---- operators made by the user ------------------------------------------------------------ */
+
+typedef enum { tbcclScalarHostImmediate = 1 } tbcclScalarResidence_t;
+
+/* Sum of scalar * x, where each rank gives its own scalar of type `datatype` (read before this
+ * returns). Float, float8, integer and complex types. */
+TBCCL_API tbcclResult_t tbcclRedOpCreatePreMulSum(tbcclRedOp_t *op, const void *scalar,
+                                                  tbcclDataType_t datatype,
+                                                  tbcclScalarResidence_t residence,
+                                                  tbcclComm_t comm);
+
+/* inout[i] = in[i] (op) inout[i] for count elements, where `in` holds the contribution of the
+ * lower ranks: an operator that does not commute (commutative = 0) is applied in rank order.
+ * Must be associative. May be called from any thread, several at once; must not call tbccl. */
+typedef void (*tbcclReduceFn)(const void *in, void *inout, size_t count, tbcclDataType_t datatype,
+                              void *context);
+TBCCL_API tbcclResult_t tbcclRedOpCreate(tbcclRedOp_t *op, tbcclReduceFn function, void *context,
+                                         int commutative, tbcclComm_t comm);
+
+/* The operator may be destroyed as soon as the last call that uses it has returned, complete or
+ * not. */
+TBCCL_API tbcclResult_t tbcclRedOpDestroy(tbcclRedOp_t op, tbcclComm_t comm);
+
+/* ---- operations -----------------------------------------------------------------------------
+ * `request` NULL: the call blocks until the operation is complete here. Otherwise it returns at
+ * once and stores a request, to be given to test or wait, or freed. Inside a group see there. */
+
+/* recvbuff[i] = op over all ranks of sendbuff[i]; count elements; same bits on every rank. */
+TBCCL_API tbcclResult_t tbcclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
+                                       tbcclDataType_t datatype, tbcclRedOp_t op, tbcclComm_t comm,
+                                       tbcclRequest_t *request);
+
+/* recvbuff of every rank = sendbuff of `root`. sendbuff is read on the root only. */
+TBCCL_API tbcclResult_t tbcclBroadcast(const void *sendbuff, void *recvbuff, size_t count,
+                                       tbcclDataType_t datatype, int root, tbcclComm_t comm,
+                                       tbcclRequest_t *request);
+
+/* Sends count elements to `peer`, where a receive with the same count, type and tag must meet
+ * them. Messages between two ranks with the same tag are received in the order sent. tag >= 0.
+ * A blocking send returns when sendbuff may be reused. */
+TBCCL_API tbcclResult_t tbcclSend(const void *sendbuff, size_t count, tbcclDataType_t datatype,
+                                  int peer, int tag, tbcclComm_t comm, tbcclRequest_t *request);
+
+/* Receives from `peer`, or from whoever comes first with TBCCL_ANY_SOURCE (tbcclRequestSource
+ * then tells who). */
+TBCCL_API tbcclResult_t tbcclRecv(void *recvbuff, size_t count, tbcclDataType_t datatype, int peer,
+                                  int tag, tbcclComm_t comm, tbcclRequest_t *request);
+
+/* Returns on no rank before every rank has called it. */
+TBCCL_API tbcclResult_t tbcclBarrier(tbcclComm_t comm, tbcclRequest_t *request);
+
+/* ---- the general form ---------------------------------------------------------------------- */
+
+typedef enum {
+  tbcclOpAllReduce = 0,
+  tbcclOpBroadcast = 1,
+  tbcclOpSend = 2,
+  tbcclOpRecv = 3,
+  tbcclOpBarrier = 4
+} tbcclOperation_t;
+
+typedef enum {
+  tbcclStartNow = 0,
+  tbcclStartWhenFlag = 1,      /* when *flag == flagValue (an aligned 32-bit word; the writer uses
+                                  release order; looked at by the library's threads) */
+  tbcclStartWhenDescriptor = 2 /* when `descriptor` becomes readable; it is not read */
+} tbcclStartWhen_t;
+
+/* Called once, on one of the library's threads, when the request has completed; `result` is what
+ * wait would return. May submit further calls with a request, must not block on one. */
+typedef void (*tbcclCallback_t)(void *context, tbcclResult_t result);
+
+#define TBCCL_CALL_MAGIC 0x7bcc1ca1u
+
+/* One operation in full. Start from TBCCL_CALL_INITIALIZER. New fields are only ever appended.
+ * Everything it points to, but for the buffers and the flag, is copied before tbcclSubmit
+ * returns. The call takes its place in the communicator's order when it is submitted, whenever
+ * it starts. The deadline counts from its start. */
+typedef struct {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  tbcclOperation_t operation;
+  tbcclComm_t comm;
+  const void *sendbuff;
+  void *recvbuff;
+  size_t count;
+  tbcclDataType_t datatype;
+  tbcclRedOp_t op;
+  int root; /* broadcast: the root; send and recv: the peer */
+  int tag;
+  int64_t timeoutMs; /* TBCCL_UNSET_I64: the communicator's; 0: none */
+  tbcclCallback_t callback;
+  void *callbackContext;
+  tbcclStartWhen_t startWhen;
+  const volatile uint32_t *flag;
+  uint32_t flagValue;
+  int descriptor;
+} tbcclCall_t;
+
+#define TBCCL_CALL_INITIALIZER                                                                 \
+  {                                                                                            \
+    sizeof(tbcclCall_t), TBCCL_CALL_MAGIC, TBCCL_VERSION_CODE, tbcclOpAllReduce, NULL, NULL,   \
+        NULL, 0, tbcclInt8, tbcclSum, 0, 0, TBCCL_UNSET_I64, NULL, NULL, tbcclStartNow, NULL,  \
+        0, -1                                                                                  \
+  }
+
+/* Submits one operation; `request` as for the named functions, which are its short forms. */
+TBCCL_API tbcclResult_t tbcclSubmit(const tbcclCall_t *call, tbcclRequest_t *request);
+
+/* ---- requests ------------------------------------------------------------------------------
+ * A completed request stays valid until it is freed. wait and test do not free it. One thread at
+ * a time may wait for a request. */
+
+/* *done = 1 and the operation's result, or *done = 0 and tbcclSuccess. Never blocks. */
+TBCCL_API tbcclResult_t tbcclTest(tbcclRequest_t request, int *done);
+
+/* Waits up to timeoutMs (negative: as long as the operation's own deadline allows). Running out
+ * of timeoutMs returns tbcclInProgress and breaks nothing. */
+TBCCL_API tbcclResult_t tbcclWait(tbcclRequest_t request, int64_t timeoutMs);
+
+/* Waits until one of `count` requests is complete; *index tells which (NULL entries are skipped;
+ * count of non-NULL entries 0: tbcclInvalidArgument). Returns that operation's result. */
+TBCCL_API tbcclResult_t tbcclWaitAny(int count, const tbcclRequest_t *requests, int *index,
+                                     int64_t timeoutMs);
+
+/* Waits for all of them (NULL entries are skipped); returns the first error in array order. */
+TBCCL_API tbcclResult_t tbcclWaitAll(int count, const tbcclRequest_t *requests, int64_t timeoutMs);
+
+/* The rank that a completed receive came from. */
+TBCCL_API tbcclResult_t tbcclRequestSource(tbcclRequest_t request, int *source);
+
+/* Frees the request and sets *request to NULL. An active operation is detached: it goes on, its
+ * buffers stay the library's until it is complete. */
+TBCCL_API tbcclResult_t tbcclRequestFree(tbcclRequest_t *request);
+
+/* ---- groups --------------------------------------------------------------------------------
+ * Calls between start and end (nestable, per thread) are submitted together at the outermost
+ * end. Inside a group a NULL request means: complete when tbcclGroupEnd returns; other requests
+ * are valid from then on. So one thread can drive all communicators of tbcclCommInitAll. An
+ * error of a call inside the group is returned by that call if it is found at once
+ * (tbcclInvalidArgument: that call is not part of the group), otherwise by tbcclGroupEnd. */
+TBCCL_API tbcclResult_t tbcclGroupStart(void);
+TBCCL_API tbcclResult_t tbcclGroupEnd(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,31 @@
+// The logger. Lines look like `host:pid:tid TBCCL WARN text` on stderr, or in the file named by
+// TBCCL_DEBUG_FILE (%h host, %p pid). TBCCL_DEBUG = NONE | ERROR | WARN (default) | INFO | TRACE.
+// Any thread; a line is written by one system call.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <string_view>
+#include <utility>
+
+namespace tbccl::log {
+
+enum class Level { kError = 0, kWarn = 1, kInfo = 2, kTrace = 3 };
+
+bool enabled(Level level);
+void write(Level level, std::string_view text);
+
+template <class... A>
+void line(Level level, fmt::format_string<A...> format, A&&... args) {
+  if (enabled(level)) write(level, fmt::format(format, std::forward<A>(args)...));
+}
+template <class... A>
+void error(fmt::format_string<A...> f, A&&... a) { line(Level::kError, f, std::forward<A>(a)...); }
+template <class... A>
+void warn(fmt::format_string<A...> f, A&&... a) { line(Level::kWarn, f, std::forward<A>(a)...); }
+template <class... A>
+void info(fmt::format_string<A...> f, A&&... a) { line(Level::kInfo, f, std::forward<A>(a)...); }
+template <class... A>
+void trace(fmt::format_string<A...> f, A&&... a) { line(Level::kTrace, f, std::forward<A>(a)...); }
+
+}  // namespace tbccl::log

@@ -1,0 +1,144 @@
+// The engine: carries schedules out. See README.md of this folder for states and owners.
+//
+// A Lane belongs to one local rank: its links, the requests in progress, one worker thread. One
+// thread at a time holds the lane's token (a waiting caller, or the worker); only the holder
+// touches links, steps and active requests. Everything public here may be called from any
+// thread, except where it says otherwise.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/settings.h"
+#include "base/status.h"
+#include "link/links.h"
+#include "reduce/reduce.h"
+#include "schedule/schedule.h"
+
+namespace tbccl::engine {
+
+class Lane;
+struct Request;  // pooled; see request.h
+
+// A schedule made ready for the engine: shared by all calls that use it.
+struct Plan {
+  schedule::Schedule schedule;
+  uint64_t hash = 0;
+};
+
+// One communicator as the engine sees it: an order of requests, a first error. Created by
+// comm/, destroyed after its last request is gone and all callers have left.
+class Channel;
+
+struct ChannelOptions {
+  uint32_t comm = 0;   // id in the headers
+  int rank = 0;        // in this communicator
+  int size = 1;
+  std::vector<int> peers;  // rank in this communicator -> rank of the lane's links
+  std::string name;    // for messages
+};
+
+enum class RequestKind : uint8_t { kSchedule, kSend, kRecv };
+
+// What a caller submits; plain values, copied into the pooled request.
+struct Call {
+  RequestKind kind = RequestKind::kSchedule;
+  const char* operation = "";            // "all-reduce", for messages; static text
+  std::shared_ptr<const Plan> plan;      // kSchedule
+  const void* input = nullptr;
+  void* output = nullptr;
+  uint64_t count = 0;
+  reduce::Reduction reduction;           // also gives the type
+  int peer = 0;                          // kSend, kRecv: rank in the communicator, or TBCCL_ANY_SOURCE
+  int tag = 0;
+  uint64_t fingerprint = 0;              // of the rank-invariant arguments
+  std::string (*describe)(const Call&) = nullptr;  // arguments as text, for error messages
+  uint64_t timeout_ns = 0;               // 0: none; counted from the start
+  tbcclCallback_t callback = nullptr;    // run on a thread that holds no token
+  void* callback_context = nullptr;
+  tbcclStartWhen_t start_when = tbcclStartNow;
+  const volatile uint32_t* flag = nullptr;
+  uint32_t flag_value = 0;
+  int descriptor = -1;
+};
+
+// A call's state, exchanged between ranks when one makes no progress for a second.
+struct CallRecord {
+  uint64_t number = 0;      // of the operation in its communicator, from 1; 0: none active
+  uint64_t fingerprint = 0;
+  std::string text;         // operation and arguments
+  std::vector<int> waiting_for;  // ranks of the communicator
+};
+
+// What the engine needs from the control plane; called by the token's holder; must not block.
+class LaneEvents {
+ public:
+  virtual ~LaneEvents() = default;
+  // The first error that breaks a channel, once each. Told to the other ranks by the receiver.
+  virtual void broken(uint32_t comm, const Status& cause) = 0;
+  // A request has made no progress for a second (then every second).
+  virtual void stalled(uint32_t comm, const CallRecord& record) = 0;
+};
+
+struct LaneOptions {
+  Settings settings;
+  int runnable_ranks = 1;  // ranks of this job on this host
+  std::string name;
+};
+
+class Lane {
+ public:
+  Lane(const LaneOptions& options, const link::Options& links, LaneEvents& events);
+  ~Lane();  // stops the worker; closes the links
+
+  // Runs `f(links)` while holding the token (set-up, counters, tear-down). Blocks for the token.
+  void with_links(const std::function<void(link::Links&)>& f);
+  // Makes progress until `done(links)` or the time; for set-up and tear-down. False: time ran out.
+  bool drive(const std::function<bool(link::Links&)>& done, uint64_t deadline_ns);
+
+  Channel* add_channel(const ChannelOptions& options);
+  // Blocks until no request of it is left and no thread is inside; its requests are then invalid.
+  void remove_channel(Channel* channel);
+
+  // Takes the call's place in the channel's order. Never blocks. The channel's first error is
+  // returned if it is broken; then no request is made.
+  Status submit(Channel* channel, const Call& call, Request** request);
+  // As submit and wait and free in one: the path of blocking calls.
+  Status run(Channel* channel, const Call& call);
+
+  bool test(Request* request, Status* result);
+  // Status InProgress when `timeout_ns` (kNever: none) ran out. The request stays valid.
+  Status wait(Request* request, uint64_t timeout_ns);
+  int source(const Request* request) const;
+  void release(Request* request);  // frees, or detaches if active
+
+  // Breaks the channel with `cause` (first one wins), completes every request of it with it,
+  // after withdrawing their messages. Returns at once; waiting threads return soon.
+  void fail(Channel* channel, const Status& cause);
+  // A rank of the lane's links is gone (or unreachable): fails the channels it belongs to.
+  void peer_gone(int peer, const Status& cause);
+  void peer_finished(int peer);  // it said goodbye
+
+  Status state(Channel* channel) const;      // ok, or the first error
+  CallRecord record(Channel* channel);       // of the oldest active request
+  // Waits until nothing is outstanding on the channel and everything sent is acknowledged.
+  Status drain(Channel* channel, uint64_t deadline_ns);
+  uint64_t payload_received() const;         // bytes, all trunks
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Waits for any of several requests, of any lanes.
+Status wait_any(Request* const* requests, int count, uint64_t timeout_ns, int* index);
+
+// Bookkeeping around fork(): true in a child of the process that made the lane.
+bool forked();
+
+}  // namespace tbccl::engine

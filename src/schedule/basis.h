@@ -1,0 +1,51 @@
+// The basis: everything that choosing and building schedules may read. Equal on all ranks (rank
+// 0's is sent to the others when a communicator is made), immutable, part of every call's
+// fingerprint. Costs in it come from the table in the sources or a tuning file, never from a
+// measurement at start.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tbccl::schedule {
+
+// Costs of one class of link. Times in nanoseconds, rates in bytes per nanosecond (GB/s).
+struct LinkCost {
+  double alpha = 10'000;  // one message: first byte sent to first byte usable at the peer
+  double rate = 2.5;      // payload, one direction
+  bool operator==(const LinkCost&) const = default;
+};
+
+struct Cable {
+  int32_t a = 0, b = 0;  // ranks
+  double rate = 0;       // bytes per nanosecond, each direction; 0: not given
+  bool operator==(const Cable&) const = default;
+};
+
+struct Basis {
+  int32_t size = 1;
+  bool deterministic = false;
+  std::string algorithms;           // override, TBCCL_ALGO's grammar
+  std::vector<int32_t> host;        // host number of each rank
+  int32_t cores = 1;                // smallest number of cores of a host
+  std::vector<Cable> cables;        // empty: every pair is joined by a network
+  LinkCost local{3'000, 2.4};       // two ranks of one host
+  LinkCost network{25'000, 1.1};    // two ranks without a common cable
+  LinkCost cable{25'000, 5.0};      // default of a cable whose rate is not given
+  double gamma = 0.15;              // ns per reduced byte
+  double cpu_message = 1'500;       // ns of processor time per message, shared by the ranks of a host
+  double cpu_byte = 0.20;           // ns of processor time per byte moved, likewise
+  bool operator==(const Basis&) const = default;
+
+  std::string serialize() const;  // versioned; bytes equal exactly where the bases are equal
+  static Status parse(const std::string& bytes, Basis* basis);
+  uint64_t hash() const;
+  bool joined(int32_t a, int32_t b) const;        // a common cable, or no cabling given
+  double rate(int32_t a, int32_t b) const;        // all cables together, bytes per ns
+  double alpha(int32_t a, int32_t b) const;
+};
+
+}  // namespace tbccl::schedule

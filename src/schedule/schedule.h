@@ -1,0 +1,127 @@
+// A schedule: what one rank does in one collective, as data.
+//
+// Coordinates.  A collective works on one vector, cut into `pieces` consecutive pieces by a table
+//   of pieces + 1 byte offsets that is computed per call (piece_offsets). A schedule names data by
+//   piece numbers only, so one schedule serves all counts.
+// Phases.  A phase is a step repeated `repeat` times; peer, piece, tag and slot of iteration i are
+//   affine in i modulo something. Iteration i works on the `pieces` consecutive pieces that begin
+//   with piece(i) (no wrap-around). Iterations of a phase start in order and may overlap.
+// Messages.  A send of one rank meets the receive of the peer that has the same tag; both cover
+//   the same number of bytes. Tags of one ordered pair of ranks are unique within a schedule.
+// Streaming.  A dependency of kind kDone holds back only the bytes it covers: a step may work on
+//   every byte that lies below the first byte not yet done of each step it depends on. So
+//   pipelining is a property of the engine, and a schedule never names segments.
+// Released.  A send is released when its bytes cannot be read any more (the peer has acknowledged
+//   them, or they were copied). kReleased holds a step back as a whole. In the worst case a send
+//   is released only after the matching receive has been completed: schedules may not rely on
+//   anything better (the verifier does not).
+// Scratch.  `scratch_slots` slots, each as long as the longest piece range any phase uses in them.
+//   A receive phase whose `consumer` is set may be given a shorter slot that is used as a ring
+//   (byte x of the range lies at (x - start of range) mod slot length): it is granted no further than the
+//   slot length beyond what the consuming phase (a kFold with the same ranges) has done.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tbccl/tbccl.h"
+
+namespace tbccl::schedule {
+
+enum class Kind : uint8_t {
+  kSend,        // to peer, from src
+  kRecv,        // from peer, into dst
+  kRecvReduce,  // from peer; dst = received (op) src, or src (op) received if !received_first
+  kCopy,        // dst = src
+  kFold,        // dst = s(0) (op) s(1) (op) ... (op) s(sources-1), rounded once; see `own`
+  kScale        // dst = scalar * src, rounded (pre-multiplied sum)
+};
+
+enum class Buffer : uint8_t { kInput, kOutput, kScratch };
+
+// value(i) = base + (start + stride * i) mod modulus; without a modulus (0): base + start + stride * i.
+struct Affine {
+  int32_t base = 0;
+  int32_t start = 0;
+  int32_t stride = 0;
+  int32_t modulus = 0;
+  int32_t at(int32_t i) const;
+  bool operator==(const Affine&) const = default;
+};
+
+// Where a range of pieces lies. Input and output: the byte with vector offset x lies at
+// x - offset(origin) from the buffer's start (origin: the piece the user's buffer begins with).
+// Scratch: at x - offset(first piece of the range) from the start of slot(i).
+struct Operand {
+  Buffer buffer = Buffer::kInput;
+  int32_t origin = 0;
+  Affine slot;
+  bool operator==(const Operand&) const = default;
+};
+
+enum class DepKind : uint8_t { kDone, kReleased };
+inline constexpr int32_t kAllIterations = INT32_MIN;
+
+// Iteration i waits for iteration i + shift of `phase` (none, if there is no such iteration), or for all
+// of them.
+struct Dep {
+  int16_t phase = 0;
+  DepKind kind = DepKind::kDone;
+  int32_t shift = 0;
+  bool operator==(const Dep&) const = default;
+};
+
+struct Phase {
+  Kind kind = Kind::kSend;
+  int32_t repeat = 1;
+  int32_t pieces = 1;  // length of the piece range of one iteration
+  Affine peer;         // kSend, kRecv, kRecvReduce
+  Affine piece;        // first piece of the range
+  Affine tag;          // message number, kSend, kRecv, kRecvReduce
+  Operand src;         // kSend, kRecvReduce, kCopy, kScale; kFold: the own contribution
+  Operand dst;         // all but kSend
+  bool received_first = true;  // kRecvReduce: operand order
+  bool finish = false;         // kRecvReduce, kFold, kCopy: last combination of this range (average: divide here)
+  int32_t sources = 0;         // kFold: number of contributions
+  int32_t own = -1;            // kFold: index of the contribution that `src` holds, -1: none
+  Affine fold_slot;            // kFold: contribution k != own lies in scratch slot fold_slot.at(k)
+  int16_t consumer = -1;       // kRecv into scratch: the kFold that frees it
+  std::vector<Dep> deps;
+  bool operator==(const Phase&) const = default;
+};
+
+// How `count` elements are cut into pieces.
+struct Schedule {
+  std::string algorithm;  // "ring", ...: for people
+  int32_t rank = 0;
+  int32_t size = 1;
+  int32_t pieces = 1;
+  int32_t scratch_slots = 0;
+  bool rank_order = true;  // contributions are combined in rank order (needed without commutativity)
+  std::vector<Phase> phases;
+  bool operator==(const Schedule&) const = default;
+};
+
+// What is to be done, as far as schedules depend on it.
+struct Collective {
+  tbcclOperation_t operation = tbcclOpAllReduce;
+  bool in_place = false;
+  bool scale = false;  // pre-multiplied sum: a kScale from input to output comes first, then everything is in place
+  int32_t root = 0;
+  bool operator==(const Collective&) const = default;
+};
+
+// Byte offsets of the pieces of `count` elements of `element` bytes, pieces + 1 entries: even, in units
+// of whole elements, and of 64 bytes where the vector is long enough; equal on all ranks.
+void piece_offsets(int32_t pieces, uint64_t count, uint32_t element, std::span<uint64_t> offsets);
+
+// Bytes of one scratch slot for these offsets; `window` limits slots that are used as rings.
+uint64_t scratch_slot_bytes(const Schedule& schedule, std::span<const uint64_t> offsets,
+                            uint64_t window);
+
+std::string to_text(const Schedule& schedule);
+
+}  // namespace tbccl::schedule
