@@ -1,11 +1,16 @@
-# Dependencies come from the system's package manager; sh cmake/quickstart.sh installs them.
+# Dependencies come from the system's package manager; sh cmake/quickstart.sh installs them. What
+# the library cannot be built without is an error here; the rest degrades with a message.
 find_package(Threads REQUIRED)
-find_package(PkgConfig)
+find_package(PkgConfig QUIET)
+
+# --- needed by the library: fmt (header-only), standalone Asio, nlohmann/json ---
 
 find_package(fmt QUIET)
 if(NOT fmt_FOUND)
   message(FATAL_ERROR "fmt was not found: apt-get install libfmt-dev, or brew install fmt")
 endif()
+target_link_libraries(tbccl_settings INTERFACE fmt::fmt-header-only Threads::Threads)
+
 find_path(ASIO_INCLUDE_DIR asio.hpp)
 if(NOT ASIO_INCLUDE_DIR)
   message(FATAL_ERROR "standalone Asio was not found: apt-get install libasio-dev, or brew install asio")
@@ -15,4 +20,55 @@ target_include_directories(tbccl_asio SYSTEM INTERFACE "${ASIO_INCLUDE_DIR}")
 target_compile_definitions(tbccl_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
 target_link_libraries(tbccl_asio INTERFACE Threads::Threads)
 
-target_link_libraries(tbccl_settings INTERFACE fmt::fmt-header-only Threads::Threads)
+find_path(TBCCL_JSON_INCLUDE_DIR nlohmann/json.hpp)
+if(NOT TBCCL_JSON_INCLUDE_DIR)
+  message(FATAL_ERROR "nlohmann/json was not found: apt-get install nlohmann-json3-dev, or brew install nlohmann-json")
+endif()
+add_library(tbccl_json INTERFACE)
+target_include_directories(tbccl_json SYSTEM INTERFACE "${TBCCL_JSON_INCLUDE_DIR}")
+
+# --- optional for the library ---
+#
+# tbccl_optional_library(NAME pkg-config-module DEFINITION what-is-lost how-to-install)
+#
+# Makes the INTERFACE target tbccl_NAME, empty when the library is not there, and otherwise with
+# DEFINITION=1. A room that links it must compile both ways. TBCCL_OPTIONAL_LIBRARIES collects what
+# users of the static library must link as well.
+set(TBCCL_OPTIONAL_LIBRARIES "")
+macro(tbccl_optional_library name module definition lost install)
+  add_library(tbccl_${name} INTERFACE)
+  if(PkgConfig_FOUND)
+    pkg_check_modules(TBCCL_${name} QUIET IMPORTED_TARGET ${module})
+  endif()
+  if(TBCCL_${name}_FOUND)
+    target_compile_definitions(tbccl_${name} INTERFACE ${definition}=1)
+    target_link_libraries(tbccl_${name} INTERFACE PkgConfig::TBCCL_${name})
+    list(APPEND TBCCL_OPTIONAL_LIBRARIES ${TBCCL_${name}_LIBRARIES})
+  else()
+    message(STATUS "${module} was not found by pkg-config: ${lost} (${install})")
+  endif()
+endmacro()
+
+tbccl_optional_library(hwloc hwloc TBCCL_HAVE_HWLOC "threads are not placed near their device"
+                       "apt-get install libhwloc-dev, or brew install hwloc")
+tbccl_optional_library(sodium libsodium TBCCL_HAVE_SODIUM "TBCCL_SECRET will be refused"
+                       "apt-get install libsodium-dev, or brew install libsodium")
+list(REMOVE_DUPLICATES TBCCL_OPTIONAL_LIBRARIES)
+
+# --- tools and benchmarks ---
+
+if(TBCCL_BUILD_BENCH)
+  find_path(TBCCL_CLI11_INCLUDE_DIR CLI/CLI.hpp)
+  if(NOT TBCCL_CLI11_INCLUDE_DIR)
+    message(FATAL_ERROR "CLI11 was not found: apt-get install libcli11-dev, or brew install cli11 "
+                        "(or -DTBCCL_BUILD_BENCH=OFF)")
+  endif()
+  add_library(tbccl_cli11 INTERFACE)
+  target_include_directories(tbccl_cli11 SYSTEM INTERFACE "${TBCCL_CLI11_INCLUDE_DIR}")
+
+  find_package(benchmark QUIET)
+  if(NOT benchmark_FOUND)
+    message(STATUS "Google Benchmark was not found: bench/micro is not built "
+                   "(apt-get install libbenchmark-dev, or brew install google-benchmark)")
+  endif()
+endif()

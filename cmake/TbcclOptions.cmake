@@ -25,11 +25,16 @@ if(TBCCL_WERROR)
   target_compile_options(tbccl_settings INTERFACE -Werror)
 endif()
 if(TBCCL_SANITIZE)
-  target_compile_options(tbccl_settings INTERFACE -fsanitize=${TBCCL_SANITIZE} -fno-omit-frame-pointer -g)
+  target_compile_options(tbccl_settings INTERFACE -fsanitize=${TBCCL_SANITIZE} -fno-sanitize-recover=all
+                                                  -fno-omit-frame-pointer -g)
   target_link_options(tbccl_settings INTERFACE -fsanitize=${TBCCL_SANITIZE})
+  # C programs that link the library need the sanitizer's run time in the executable.
+  add_link_options($<$<LINK_LANGUAGE:C>:-fsanitize=${TBCCL_SANITIZE}>)
   if(TBCCL_SANITIZE MATCHES "thread")
     # The thread sanitizer does not model fences.
     target_compile_definitions(tbccl_settings INTERFACE ASIO_DISABLE_FENCED_BLOCK)
-    target_compile_options(tbccl_settings INTERFACE -Wno-tsan)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      target_compile_options(tbccl_settings INTERFACE -Wno-tsan)
+    endif()
   endif()
 endif()
