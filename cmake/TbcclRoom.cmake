@@ -12,12 +12,16 @@ function(tbccl_room name)
   add_library(tbccl_${name} OBJECT ${sources})
   target_include_directories(tbccl_${name} PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src"
                                                   "${PROJECT_SOURCE_DIR}/transports")
+  # What the rooms below need to compile and link; their objects come with tbccl_use_rooms.
+  foreach(other IN LISTS ROOM_DEPENDS)
+    get_property(libraries GLOBAL PROPERTY TBCCL_ROOM_LIBRARIES_${other})
+    list(APPEND ROOM_LIBRARIES ${libraries})
+  endforeach()
+  list(REMOVE_DUPLICATES ROOM_LIBRARIES)
   target_link_libraries(tbccl_${name} PUBLIC tbccl_settings ${ROOM_LIBRARIES})
   set_property(GLOBAL APPEND PROPERTY TBCCL_ROOMS ${name})
   set_property(GLOBAL PROPERTY TBCCL_ROOM_DEPENDS_${name} "${ROOM_DEPENDS}")
-  foreach(other IN LISTS ROOM_DEPENDS)
-    target_link_libraries(tbccl_${name} PUBLIC $<TARGET_PROPERTY:tbccl_${other},INTERFACE_LINK_LIBRARIES>)
-  endforeach()
+  set_property(GLOBAL PROPERTY TBCCL_ROOM_LIBRARIES_${name} "${ROOM_LIBRARIES}")
 endfunction()
 
 # All rooms that NAME needs, itself included, in *out.
