@@ -1,6 +1,6 @@
 // The logger. Lines look like `host:pid:tid TBCCL WARN text` on stderr, or in the file named by
 // TBCCL_DEBUG_FILE (%h host, %p pid). TBCCL_DEBUG = NONE | ERROR | WARN (default) | INFO | TRACE.
-// Any thread; a line is written by one system call.
+// Any thread; a line is written by one system call. Never throws, and leaves errno alone.
 #pragma once
 
 #include <fmt/core.h>
@@ -12,20 +12,36 @@ namespace tbccl::log {
 
 enum class Level { kError = 0, kWarn = 1, kInfo = 2, kTrace = 3 };
 
-bool enabled(Level level);
-void write(Level level, std::string_view text);
+// The level is read from the environment once, when it is first asked for.
+bool enabled(Level level) noexcept;
+void write(Level level, std::string_view text) noexcept;
 
 template <class... A>
-void line(Level level, fmt::format_string<A...> format, A&&... args) {
-  if (enabled(level)) write(level, fmt::format(format, std::forward<A>(args)...));
+void line(Level level, fmt::format_string<A...> format, A&&... args) noexcept {
+  if (!enabled(level)) return;
+  try {
+    write(level, fmt::format(format, std::forward<A>(args)...));
+  } catch (...) {
+    // Out of memory: the unformatted text still says which line it was.
+    const fmt::string_view raw = format;
+    write(level, std::string_view(raw.data(), raw.size()));
+  }
 }
 template <class... A>
-void error(fmt::format_string<A...> f, A&&... a) { line(Level::kError, f, std::forward<A>(a)...); }
+void error(fmt::format_string<A...> f, A&&... a) noexcept {
+  line(Level::kError, f, std::forward<A>(a)...);
+}
 template <class... A>
-void warn(fmt::format_string<A...> f, A&&... a) { line(Level::kWarn, f, std::forward<A>(a)...); }
+void warn(fmt::format_string<A...> f, A&&... a) noexcept {
+  line(Level::kWarn, f, std::forward<A>(a)...);
+}
 template <class... A>
-void info(fmt::format_string<A...> f, A&&... a) { line(Level::kInfo, f, std::forward<A>(a)...); }
+void info(fmt::format_string<A...> f, A&&... a) noexcept {
+  line(Level::kInfo, f, std::forward<A>(a)...);
+}
 template <class... A>
-void trace(fmt::format_string<A...> f, A&&... a) { line(Level::kTrace, f, std::forward<A>(a)...); }
+void trace(fmt::format_string<A...> f, A&&... a) noexcept {
+  line(Level::kTrace, f, std::forward<A>(a)...);
+}
 
 }  // namespace tbccl::log

@@ -26,15 +26,15 @@ struct Settings {
   std::string port_range;                        // TBCCL_PORT_RANGE, "first-last"
   std::string secret;                            // TBCCL_SECRET
   std::string comm_name;
-  uint64_t spin_ns = 20'000;                     // TBCCL_SPIN_US
-  uint64_t yield_ns = 200'000;                   // TBCCL_YIELD_US
-  uint32_t segment_bytes = 0;                    // TBCCL_SEGMENT, 0: the transport's best
+  uint64_t spin_ns = 20'000;    // TBCCL_SPIN_US
+  uint64_t yield_ns = 200'000;  // TBCCL_YIELD_US
+  uint32_t segment_bytes = 0;   // TBCCL_SEGMENT, 0: the transport's best
 
   // Reads every TBCCL_ variable; a malformed value is InvalidArgument naming the variable, its
   // value and what would be right. Unknown TBCCL_ variables are warned about once a process.
   static Status from_environment(Settings* settings);
-  // Applies the fields of `config` that are set (config may be NULL). InvalidArgument for a wrong magic
-  // number or a value out of range.
+  // Applies the fields of `config` that are set (config may be NULL). InvalidArgument for a wrong
+  // magic number or a value out of range.
   static Status apply(const tbcclConfig_t* config, Settings* settings);
   // The table as text: name, default, documentation.
   static std::string describe();

@@ -16,25 +16,27 @@ namespace tbccl::reduce {
 
 uint32_t size_of(tbcclDataType_t type);  // bytes of an element, 0: no such type
 const char* name_of(tbcclDataType_t type);
-const char* name_of(tbcclRedOp_t op);    // "sum", ...; dynamic operators: "user"
+const char* name_of(tbcclRedOp_t op);               // "sum", ...; dynamic operators: "user"
 bool legal(tbcclDataType_t type, tbcclRedOp_t op);  // built-in operators
 
 // One operator on one type. Plain data, copied into requests.
 struct Reduction {
   tbcclDataType_t type = tbcclFloat32;
-  tbcclRedOp_t op = tbcclSum;       // kernels see pre-multiplied sum as tbcclSum plus scale()
-  int32_t ranks = 1;                // divisor of an average
-  bool scaled = false;              // pre-multiplied sum
+  tbcclRedOp_t op = tbcclSum;  // kernels see pre-multiplied sum as tbcclSum plus scale()
+  int32_t ranks = 1;           // divisor of an average
+  bool scaled = false;         // pre-multiplied sum
   alignas(16) unsigned char scalar[16] = {};  // its scalar, an element of `type`
-  tbcclReduceFn user = nullptr;     // set: a user function; `op` is ignored
+  tbcclReduceFn user = nullptr;               // set: a user function; `op` is ignored
   void* context = nullptr;
   bool commutative = true;
 };
 
 // dst[i] = a[i] (op) b[i]; dst may be a or b.
-void combine(const Reduction& r, void* dst, const void* a, const void* b, size_t count, bool finish);
+void combine(const Reduction& r, void* dst, const void* a, const void* b, size_t count,
+             bool finish);
 
-// dst[i] = s[0][i] (op) ... (op) s[k-1][i], left to right, rounded once; dst may be any of s. k >= 1.
+// dst[i] = s[0][i] (op) ... (op) s[k-1][i], left to right, rounded once; dst may be any of s. k
+// >= 1.
 void fold(const Reduction& r, void* dst, const void* const* sources, int k, size_t count,
           bool finish);
 
@@ -51,7 +53,8 @@ uint16_t float_to_half(float value);
 float bfloat16_to_float(uint16_t bits);
 uint16_t float_to_bfloat16(float value);
 float e4m3_to_float(uint8_t bits);
-uint8_t float_to_e4m3(float value);  // overflow and infinity become NaN (OCP e4m3fn without saturation)
+uint8_t float_to_e4m3(
+    float value);  // overflow and infinity become NaN (OCP e4m3fn without saturation)
 float e5m2_to_float(uint8_t bits);
 uint8_t float_to_e5m2(float value);
 
