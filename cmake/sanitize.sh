@@ -1,0 +1,32 @@
+# sh cmake/sanitize.sh asan|tsan
+#
+# Builds the unit tests, tbccl-perf and the C example with a sanitizer (the presets asan and tsan)
+# and runs them. Under the thread sanitizer only the rooms that threads meet in.
+set -eu
+cd "$(dirname "$0")/.."
+
+case ${1-} in
+  asan) rooms='[a-z]+' ;;
+  tsan) rooms='base|tcp|link|bootstrap|engine|comm|api' ;;
+  *) echo "usage: sh cmake/sanitize.sh asan|tsan" >&2; exit 2 ;;
+esac
+preset=$1
+tests="^(unit-($rooms)|perf-smoke|example-allreduce)\$"
+
+if command -v ninja > /dev/null; then
+  export CMAKE_GENERATOR=Ninja
+fi
+cmake --preset "$preset"
+# shellcheck disable=SC2046 # names are words
+cmake --build "build/$preset" --parallel "$(getconf _NPROCESSORS_ONLN)" --target allreduce tbccl-perf \
+  $(ctest --test-dir "build/$preset" -N -R "$tests" | sed -nE 's/^ *Test +#[0-9]+: (unit-[a-z]+)$/\1/p')
+
+export ASAN_OPTIONS="detect_stack_use_after_return=1:strict_string_checks=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
+export UBSAN_OPTIONS="print_stacktrace=1${UBSAN_OPTIONS:+:$UBSAN_OPTIONS}"
+export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}"
+fixed_addresses=
+if [ "$preset" = tsan ] && setarch "$(uname -m)" -R true 2> /dev/null; then
+  # Some kernels spread mappings further than this sanitizer's shadow memory reaches.
+  fixed_addresses="setarch $(uname -m) -R"
+fi
+exec $fixed_addresses ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -R "$tests"
