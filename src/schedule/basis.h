@@ -25,6 +25,8 @@ struct Cable {
   bool operator==(const Cable&) const = default;
 };
 
+enum class Medium : uint8_t { kCable, kHost, kNetwork };
+
 struct Basis {
   int32_t size = 1;
   bool deterministic = false;
@@ -43,6 +45,7 @@ struct Basis {
   std::string serialize() const;  // versioned; bytes equal exactly where the bases are equal
   static Status parse(const std::string& bytes, Basis* basis);
   uint64_t hash() const;
+  Medium medium(int32_t a, int32_t b) const;      // what joins two ranks; cables come first
   bool joined(int32_t a, int32_t b) const;        // a common cable, or no cabling given
   double rate(int32_t a, int32_t b) const;        // all cables together, bytes per ns
   double alpha(int32_t a, int32_t b) const;

@@ -65,6 +65,10 @@ struct Operand {
 enum class DepKind : uint8_t { kDone, kReleased };
 inline constexpr int32_t kAllIterations = INT32_MIN;
 
+// So many iterations of a phase may be open at once: from its first incomplete one on (a send is
+// complete when it is released). Schedules must not need more, the engine may not offer fewer.
+inline constexpr int32_t kOpenIterations = 16;
+
 // Iteration i waits for iteration i + shift of `phase` (none, if there is no such iteration), or for all
 // of them.
 struct Dep {

@@ -1,0 +1,43 @@
+#include "algorithms/algorithms.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tbccl::algorithms {
+
+namespace {
+
+constexpr tbcclOperation_t kReduceAndBarrier[] = {tbcclOpAllReduce, tbcclOpBarrier};
+constexpr tbcclOperation_t kReduce[] = {tbcclOpAllReduce};
+constexpr tbcclOperation_t kBroadcast[] = {tbcclOpBroadcast};
+
+constexpr std::array kTable = {
+    Algorithm{"direct", kReduceAndBarrier, true, true, make_direct, cost_direct},
+    Algorithm{"twostep", kReduce, true, true, make_twostep, cost_twostep},
+    Algorithm{"doubling", kReduceAndBarrier, true, false, make_doubling, cost_doubling},
+    Algorithm{"halving", kReduce, false, false, make_halving, cost_halving},
+    Algorithm{"ring", kReduce, false, false, make_ring, cost_ring},
+    Algorithm{"tree", kBroadcast, true, true, make_tree, cost_tree},
+    Algorithm{"chain", kBroadcast, true, true, make_chain, cost_chain},
+};
+
+}  // namespace
+
+bool Algorithm::serves(tbcclOperation_t operation) const {
+  return std::find(operations.begin(), operations.end(), operation) != operations.end();
+}
+
+bool Algorithm::possible(const schedule::Collective& collective,
+                         const schedule::Basis& basis) const {
+  return serves(collective.operation) && collective.root >= 0 && collective.root < basis.size;
+}
+
+std::span<const Algorithm> table() { return kTable; }
+
+const Algorithm* find(std::string_view name) {
+  for (const Algorithm& algorithm : kTable)
+    if (name == algorithm.name) return &algorithm;
+  return nullptr;
+}
+
+}  // namespace tbccl::algorithms

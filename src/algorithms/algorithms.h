@@ -1,0 +1,48 @@
+// The algorithms: pure functions that write schedules, and what they cost.
+//
+// `make` may be called for any n >= 1, and all ranks' schedules together are right for any mix of
+// in-place and other ranks: messages depend on (collective without in_place, n, basis) alone.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "algorithms/cost.h"
+#include "schedule/basis.h"
+#include "schedule/schedule.h"
+
+namespace tbccl::algorithms {
+
+struct Algorithm {
+  const char* name;
+  std::span<const tbcclOperation_t> operations;
+  bool rank_order;  // combines in rank order: may be used without commutativity
+  bool one_fold;    // ... left to right with one rounding: the same bits as every other such one
+  schedule::Schedule (*make)(const schedule::Collective&, int rank, int size,
+                             const schedule::Basis&);
+  // `bytes` of the vector. Does not depend on in_place, which may differ between ranks.
+  Cost (*cost)(const schedule::Collective&, uint64_t bytes, const schedule::Basis&);
+
+  bool serves(tbcclOperation_t operation) const;
+  // serves, and the root is one of the ranks.
+  bool possible(const schedule::Collective& collective, const schedule::Basis& basis) const;
+};
+
+std::span<const Algorithm> table();  // in order of preference where costs are equal
+const Algorithm* find(std::string_view name);
+
+#define TBCCL_ALGORITHM(name)                                                     \
+  schedule::Schedule make_##name(const schedule::Collective&, int rank, int size, \
+                                 const schedule::Basis&);                         \
+  Cost cost_##name(const schedule::Collective&, uint64_t bytes, const schedule::Basis&)
+TBCCL_ALGORITHM(direct);
+TBCCL_ALGORITHM(twostep);
+TBCCL_ALGORITHM(doubling);
+TBCCL_ALGORITHM(halving);
+TBCCL_ALGORITHM(ring);
+TBCCL_ALGORITHM(tree);
+TBCCL_ALGORITHM(chain);
+#undef TBCCL_ALGORITHM
+
+}  // namespace tbccl::algorithms

@@ -1,0 +1,226 @@
+// Layout of a serialised basis, little-endian: "TBB1", size i32, deterministic u8, algorithms
+// (u32 length, bytes), hosts (u32 count, i32 each), cores i32, cables (u32 count, then a i32,
+// b i32, rate f64 each), local, network and cable (alpha f64, rate f64 each), gamma, cpu_message
+// and cpu_byte (f64), hash u64 of all before it.
+#include "schedule/basis.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace tbccl::schedule {
+
+namespace {
+
+constexpr char kMagic[] = {'T', 'B', 'B', '1'};
+constexpr size_t kMagicBytes = sizeof kMagic;
+constexpr uint32_t kMaxRanks = 1u << 20;
+constexpr uint32_t kMaxCables = 1u << 20;
+constexpr uint32_t kMaxText = 1u << 16;
+
+uint64_t fnv1a(const char* data, size_t bytes) {
+  uint64_t h = 0xcbf29ce484222325u;
+  for (size_t i = 0; i < bytes; i++) h = (h ^ static_cast<unsigned char>(data[i])) * 0x100000001b3u;
+  return h;
+}
+
+class Writer {
+ public:
+  void number(uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; i++) bytes_.push_back(static_cast<char>(value >> (8 * i)));
+  }
+  void i32(int32_t value) { number(static_cast<uint32_t>(value), 4); }
+  void u32(size_t value) { number(value, 4); }
+  void f64(double value) { number(std::bit_cast<uint64_t>(value), 8); }
+  void cost(const LinkCost& c) {
+    f64(c.alpha);
+    f64(c.rate);
+  }
+  void text(const std::string& s) {
+    u32(s.size());
+    bytes_ += s;
+  }
+  void raw(const char* data, size_t n) { bytes_.append(data, n); }
+  std::string& bytes() { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+// Reads nothing beyond the end: after a short read everything is zero and `good` is false.
+class Reader {
+ public:
+  Reader(const char* data, size_t bytes) : data_(data), left_(bytes) {}
+
+  uint64_t number(size_t bytes) {
+    if (left_ < bytes) {
+      left_ = 0;
+      good_ = false;
+      return 0;
+    }
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; i++)
+      value |= uint64_t{static_cast<unsigned char>(data_[i])} << (8 * i);
+    data_ += bytes;
+    left_ -= bytes;
+    return value;
+  }
+  int32_t i32() { return static_cast<int32_t>(static_cast<uint32_t>(number(4))); }
+  uint32_t u32() { return static_cast<uint32_t>(number(4)); }
+  double f64() { return std::bit_cast<double>(number(8)); }
+  LinkCost cost() {
+    LinkCost c;
+    c.alpha = f64();
+    c.rate = f64();
+    return c;
+  }
+  // A count of things of `each` bytes, at most `limit` and no more than the rest can hold.
+  uint32_t count(uint32_t limit, size_t each) {
+    const uint32_t n = u32();
+    if (n > limit || left_ / each < n) {
+      good_ = false;
+      return 0;
+    }
+    return n;
+  }
+  std::string text() {
+    const uint32_t n = count(kMaxText, 1);
+    std::string s(data_, n);
+    data_ += n;
+    left_ -= n;
+    return s;
+  }
+  bool good() const { return good_; }
+  size_t left() const { return left_; }
+
+ private:
+  const char* data_;
+  size_t left_;
+  bool good_ = true;
+};
+
+bool usable(double value, bool zero_allowed) {
+  return std::isfinite(value) && (zero_allowed ? value >= 0 : value > 0);
+}
+
+bool usable(const LinkCost& c) { return usable(c.alpha, true) && usable(c.rate, false); }
+
+const char* why_unusable(const Basis& b) {
+  if (b.size < 1 || static_cast<uint32_t>(b.size) > kMaxRanks) return "the number of ranks";
+  if (b.host.size() > static_cast<size_t>(b.size)) return "the number of host entries";
+  if (b.cores < 1) return "the number of cores";
+  for (const Cable& c : b.cables)
+    if (c.a < 0 || c.b < 0 || c.a >= b.size || c.b >= b.size || c.a == c.b || !usable(c.rate, true))
+      return "a cable";
+  if (!usable(b.local) || !usable(b.network) || !usable(b.cable)) return "the cost of a link";
+  if (!usable(b.gamma, true) || !usable(b.cpu_message, true) || !usable(b.cpu_byte, true))
+    return "a processor cost";
+  return nullptr;
+}
+
+Status unreadable(const std::string& what) {
+  return {tbcclInvalidUsage, "the basis received from rank 0 cannot be used: " + what +
+                                 "; run the same version of tbccl on every rank"};
+}
+
+bool same_pair(const Cable& c, int32_t a, int32_t b) {
+  return (c.a == a && c.b == b) || (c.a == b && c.b == a);
+}
+
+bool same_host(const Basis& basis, int32_t a, int32_t b) {
+  const auto i = static_cast<size_t>(a), j = static_cast<size_t>(b);
+  return i < basis.host.size() && j < basis.host.size() && basis.host[i] == basis.host[j];
+}
+
+bool has_cable(const Basis& basis, int32_t a, int32_t b) {
+  for (const Cable& c : basis.cables)
+    if (same_pair(c, a, b)) return true;
+  return false;
+}
+
+}  // namespace
+
+std::string Basis::serialize() const {
+  Writer w;
+  w.raw(kMagic, kMagicBytes);
+  w.i32(size);
+  w.number(deterministic ? 1 : 0, 1);
+  w.text(algorithms);
+  w.u32(host.size());
+  for (int32_t h : host) w.i32(h);
+  w.i32(cores);
+  w.u32(cables.size());
+  for (const Cable& c : cables) {
+    w.i32(c.a);
+    w.i32(c.b);
+    w.f64(c.rate);
+  }
+  for (const LinkCost* c : {&local, &network, &cable}) w.cost(*c);
+  for (double value : {gamma, cpu_message, cpu_byte}) w.f64(value);
+  w.number(fnv1a(w.bytes().data(), w.bytes().size()), 8);
+  return std::move(w.bytes());
+}
+
+Status Basis::parse(const std::string& bytes, Basis* basis) {
+  if (bytes.size() < kMagicBytes + 8 || std::memcmp(bytes.data(), kMagic, kMagicBytes) != 0)
+    return unreadable("it does not begin with its version mark");
+  const size_t body = bytes.size() - 8;
+  Reader tail(bytes.data() + body, 8);
+  if (tail.number(8) != fnv1a(bytes.data(), body)) return unreadable("its hash is wrong");
+  Reader r(bytes.data() + kMagicBytes, body - kMagicBytes);
+  Basis b;
+  b.size = r.i32();
+  const uint64_t deterministic = r.number(1);
+  b.deterministic = deterministic == 1;
+  b.algorithms = r.text();
+  b.host.resize(r.count(kMaxRanks, 4));
+  for (int32_t& h : b.host) h = r.i32();
+  b.cores = r.i32();
+  b.cables.resize(r.count(kMaxCables, 16));
+  for (Cable& c : b.cables) {
+    c.a = r.i32();
+    c.b = r.i32();
+    c.rate = r.f64();
+  }
+  for (LinkCost* c : {&b.local, &b.network, &b.cable}) *c = r.cost();
+  for (double* value : {&b.gamma, &b.cpu_message, &b.cpu_byte}) *value = r.f64();
+  if (!r.good() || r.left() != 0 || deterministic > 1) return unreadable("its length is wrong");
+  if (const char* what = why_unusable(b))
+    return unreadable(std::string(what) + " in it is out of range");
+  *basis = std::move(b);
+  return {};
+}
+
+uint64_t Basis::hash() const {
+  const std::string bytes = serialize();
+  return fnv1a(bytes.data(), bytes.size());
+}
+
+Medium Basis::medium(int32_t a, int32_t b) const {
+  if (has_cable(*this, a, b)) return Medium::kCable;
+  return same_host(*this, a, b) ? Medium::kHost : Medium::kNetwork;
+}
+
+bool Basis::joined(int32_t a, int32_t b) const { return cables.empty() || has_cable(*this, a, b); }
+
+double Basis::rate(int32_t a, int32_t b) const {
+  double sum = 0;
+  for (const Cable& c : cables)
+    if (same_pair(c, a, b)) sum += c.rate > 0 ? c.rate : cable.rate;
+  if (sum > 0) return sum;  // cables that are given are used, also inside one host
+  return same_host(*this, a, b) ? local.rate : network.rate;
+}
+
+double Basis::alpha(int32_t a, int32_t b) const {
+  switch (medium(a, b)) {
+    case Medium::kCable:
+      return cable.alpha;
+    case Medium::kHost:
+      return local.alpha;
+    case Medium::kNetwork:
+      break;
+  }
+  return network.alpha;
+}
+
+}  // namespace tbccl::schedule

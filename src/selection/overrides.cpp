@@ -1,0 +1,173 @@
+#include "selection/overrides.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+
+#include "algorithms/algorithms.h"
+#include "selection/selection.h"
+
+namespace tbccl::selection {
+
+namespace {
+
+struct Operation {
+  tbcclOperation_t operation;
+  std::string_view key;  // in the grammar
+  const char* name;      // in messages
+};
+constexpr std::array kOperations = {Operation{tbcclOpAllReduce, "allreduce", "all-reduce"},
+                                    Operation{tbcclOpBroadcast, "broadcast", "broadcast"},
+                                    Operation{tbcclOpBarrier, "barrier", "barrier"}};
+
+std::string_view trimmed(std::string_view s) {
+  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
+  while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
+  return s;
+}
+
+// Takes the text before the next `separator` off the front of `rest`.
+std::string_view take(std::string_view& rest, char separator) {
+  const size_t at = rest.find(separator);
+  const std::string_view part = trimmed(rest.substr(0, at));
+  rest = at == std::string_view::npos ? std::string_view() : rest.substr(at + 1);
+  return part;
+}
+
+// Names as users write them: case, '-' and '_' do not matter.
+bool same_word(std::string_view written, std::string_view name) {
+  size_t at = 0;
+  for (char c : written) {
+    if (c == '_' || c == '-') continue;
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (at == name.size() || name[at] != c) return false;
+    at++;
+  }
+  return at == name.size();
+}
+
+const algorithms::Algorithm* find_written(std::string_view written) {
+  for (const algorithms::Algorithm& a : algorithms::table())
+    if (same_word(written, a.name)) return &a;
+  return nullptr;
+}
+
+const Operation* find_operation(std::string_view written) {
+  for (const Operation& o : kOperations)
+    if (same_word(written, o.key)) return &o;
+  return nullptr;
+}
+
+template <class Wanted>
+std::string names_where(Wanted wanted) {
+  std::string text;
+  for (const algorithms::Algorithm& a : algorithms::table())
+    if (wanted(a)) text += (text.empty() ? "" : ", ") + std::string(a.name);
+  return text;
+}
+
+Status wrong(std::string_view grammar, const std::string& what) {
+  return {
+      tbcclInvalidArgument,
+      fmt::format("TBCCL_ALGO (or algorithms in the configuration) = \"{}\": {}", grammar, what)};
+}
+
+struct Section {
+  const Operation* operation = nullptr;  // nullptr: all
+  bool exclude = false;
+  std::string_view list;
+};
+
+Status read_section(std::string_view grammar, std::string_view text, Section* section) {
+  const size_t colon = text.find(':');
+  if (colon != std::string_view::npos) {
+    const std::string_view key = trimmed(text.substr(0, colon));
+    section->operation = find_operation(key);
+    if (section->operation == nullptr)
+      return wrong(grammar, fmt::format("\"{}\" is not an operation with a choice of algorithms; "
+                                        "possible: allreduce, broadcast, barrier",
+                                        key));
+    text = trimmed(text.substr(colon + 1));
+  }
+  if (!text.empty() && text.front() == '^') {
+    section->exclude = true;
+    text = trimmed(text.substr(1));
+  }
+  section->list = text;
+  return {};
+}
+
+Status check_name(std::string_view grammar, const Section& section, std::string_view name) {
+  const algorithms::Algorithm* algorithm = find_written(name);
+  if (section.operation == nullptr) {
+    if (algorithm != nullptr) return {};
+    return wrong(grammar,
+                 fmt::format("\"{}\" is not an algorithm; possible: {}", name,
+                             names_where([](const algorithms::Algorithm&) { return true; })));
+  }
+  const tbcclOperation_t operation = section.operation->operation;
+  if (algorithm != nullptr && algorithm->serves(operation)) return {};
+  return wrong(grammar, fmt::format("\"{}\" is not an algorithm for {}; possible: {}", name,
+                                    section.operation->name,
+                                    names_where([&](const algorithms::Algorithm& a) {
+                                      return a.serves(operation);
+                                    })));
+}
+
+bool serves_any(const Section& section, tbcclOperation_t operation) {
+  for (std::string_view rest = section.list; !rest.empty();)
+    if (const auto* a = find_written(take(rest, ',')); a != nullptr && a->serves(operation))
+      return true;
+  return false;
+}
+
+}  // namespace
+
+const char* operation_name(tbcclOperation_t operation) {
+  for (const Operation& o : kOperations)
+    if (o.operation == operation) return o.name;
+  return "this operation";
+}
+
+bool Override::allows(std::string_view name) const {
+  if (!given) return true;
+  for (std::string_view rest = list; !rest.empty();)
+    if (same_word(take(rest, ','), name)) return !exclude;
+  return exclude;
+}
+
+Status override_for(std::string_view grammar, tbcclOperation_t operation, Override* result) {
+  *result = {};
+  for (std::string_view rest = grammar; !rest.empty();) {
+    const std::string_view text = take(rest, ';');
+    if (text.empty()) continue;
+    Section section;
+    if (Status s = read_section(grammar, text, &section); !s.ok()) return s;
+    if (section.list.empty()) return wrong(grammar, fmt::format("\"{}\" names no algorithm", text));
+    for (std::string_view names = section.list; !names.empty();)
+      if (Status s = check_name(grammar, section, take(names, ',')); !s.ok()) return s;
+    const bool speaks = section.operation != nullptr ? section.operation->operation == operation
+                                                     : serves_any(section, operation);
+    if (speaks) *result = {true, section.exclude, section.list};
+  }
+  return {};
+}
+
+Status check_overrides(const std::string& grammar) {
+  for (const Operation& o : kOperations) {
+    Override section;
+    if (Status s = override_for(grammar, o.operation, &section); !s.ok()) return s;
+    bool any = false;
+    for (const algorithms::Algorithm& a : algorithms::table())
+      any = any || (a.serves(o.operation) && section.allows(a.name));
+    if (!any)
+      return wrong(grammar, fmt::format("this leaves no algorithm for {}; possible: {}", o.name,
+                                        names_where([&](const algorithms::Algorithm& a) {
+                                          return a.serves(o.operation);
+                                        })));
+  }
+  return {};
+}
+
+}  // namespace tbccl::selection

@@ -1,0 +1,126 @@
+#include "selection/selection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "algorithms/algorithms.h"
+#include "selection/overrides.h"
+
+namespace tbccl::selection {
+
+namespace {
+
+using algorithms::Algorithm;
+
+// Why an algorithm may not be used for this question; nullptr: it may.
+const char* objection(const Algorithm& algorithm, const Question& question,
+                      const schedule::Basis& basis, const Override& override) {
+  if (!algorithm.possible(question.collective, basis)) return "the root is not a rank";
+  if (!override.allows(algorithm.name)) return "excluded by TBCCL_ALGO";
+  if (question.needs_rank_order && !algorithm.rank_order)
+    return "does not keep rank order, and the operator does not commute";
+  if (basis.deterministic && !algorithm.one_fold)
+    return "its rounding depends on n, size or cabling, and deterministic is set";
+  return nullptr;
+}
+
+Status nothing_left(const Question& question, const schedule::Basis& basis,
+                    const std::vector<Candidate>& candidates) {
+  std::string text = fmt::format("no algorithm is left for {} (TBCCL_ALGO = \"{}\"):",
+                                 operation_name(question.collective.operation), basis.algorithms);
+  for (const Candidate& c : candidates)
+    fmt::format_to(std::back_inserter(text), " {} {};", c.algorithm, c.reason);
+  text += candidates.empty() ? " none serves it" : " allow one of them";
+  return {tbcclInvalidArgument, std::move(text)};
+}
+
+const char* why_chosen(const Choice& choice, const schedule::Basis& basis,
+                       const Override& override) {
+  const auto eligible = std::count_if(choice.candidates.begin(), choice.candidates.end(),
+                                      [](const Candidate& c) { return c.eligible; });
+  if (eligible > 1) return "the least predicted time";
+  if (override.given) return "the only one that TBCCL_ALGO leaves";
+  if (basis.deterministic) return "the only one whose bits depend on inputs alone";
+  return "the only one possible";
+}
+
+}  // namespace
+
+Status choose(const Question& question, const schedule::Basis& basis, Choice* choice) {
+  choice->algorithm.clear();
+  choice->candidates.clear();
+  Override override;
+  if (Status s = override_for(basis.algorithms, question.collective.operation, &override); !s.ok())
+    return s;
+  const uint64_t bytes = question.count * question.element;
+  const Candidate* best = nullptr;
+  choice->candidates.reserve(algorithms::table().size());  // `best` points into it
+  for (const Algorithm& algorithm : algorithms::table()) {
+    if (!algorithm.serves(question.collective.operation)) continue;
+    Candidate& c = choice->candidates.emplace_back();
+    c.algorithm = algorithm.name;
+    if (const char* why = objection(algorithm, question, basis, override)) c.reason = why;
+    c.eligible = c.reason.empty();
+    if (!algorithm.possible(question.collective, basis)) continue;
+    const algorithms::Cost cost = algorithm.cost(question.collective, bytes, basis);
+    c.predicted_ns = cost.ns;
+    c.steps = cost.steps;
+    if (c.eligible && (best == nullptr || c.predicted_ns < best->predicted_ns)) best = &c;
+  }
+  if (best == nullptr) return nothing_left(question, basis, choice->candidates);
+  choice->algorithm = best->algorithm;
+  return {};
+}
+
+schedule::Schedule make(const std::string& algorithm, const schedule::Collective& collective,
+                        int rank, const schedule::Basis& basis) {
+  const Algorithm* found = algorithms::find(algorithm);
+  if (found != nullptr) return found->make(collective, rank, basis.size, basis);
+  schedule::Schedule none;
+  none.size = 0;
+  return none;
+}
+
+std::string explain(const Question& question, const schedule::Basis& basis) {
+  const uint64_t bytes = question.count * question.element;
+  std::string text = fmt::format(
+      "# {} of {} B ({} elements of {} B) on {} rank{}, {}\n",
+      operation_name(question.collective.operation), bytes, question.count, question.element,
+      basis.size, basis.size == 1 ? "" : "s",
+      basis.cables.empty()
+          ? std::string("no cabling given")
+          : fmt::format("{} cable{}", basis.cables.size(), basis.cables.size() == 1 ? "" : "s"));
+  auto out = std::back_inserter(text);
+  Choice choice;
+  const Status status = choose(question, basis, &choice);
+  fmt::format_to(out, "#   {:<10} {:>12} {:>6}  {}\n", "algorithm", "time (us)", "steps",
+                 "why; formula");
+  for (const Candidate& c : choice.candidates) {
+    const Algorithm* a = algorithms::find(c.algorithm);
+    const bool possible = a->possible(question.collective, basis);
+    fmt::format_to(out, "# {} {:<10} {:>12.2f} {:>6}  {}{}\n",
+                   c.algorithm == choice.algorithm ? '*' : ' ', c.algorithm, c.predicted_ns / 1000,
+                   c.steps, c.eligible ? "" : c.reason + "; ",
+                   possible ? a->cost(question.collective, bytes, basis).text() : std::string());
+  }
+  if (!status.ok()) {
+    fmt::format_to(out, "# no choice: {}\n", status.text());
+    return text;
+  }
+  Override override;
+  if (Status s = override_for(basis.algorithms, question.collective.operation, &override); !s.ok())
+    return text + "# " + s.text() + "\n";
+  fmt::format_to(out, "# chosen: {}: {}\n", choice.algorithm, why_chosen(choice, basis, override));
+  return text;
+}
+
+std::vector<std::string> names(tbcclOperation_t operation) {
+  std::vector<std::string> result;
+  for (const Algorithm& a : algorithms::table())
+    if (a.serves(operation)) result.emplace_back(a.name);
+  return result;
+}
+
+}  // namespace tbccl::selection
