@@ -24,9 +24,9 @@ class Silence {
 
  private:
   bool outstanding_ = false;
-  uint64_t since_ = 0;  // first tick of the present silence; 0: none
-  uint64_t ticked_ = 0;
-  uint64_t acknowledged_ = 0;
+  [[maybe_unused]] uint64_t since_ = 0;  // first tick of the present silence; 0: none
+  [[maybe_unused]] uint64_t ticked_ = 0;
+  [[maybe_unused]] uint64_t acknowledged_ = 0;
 };
 
 }  // namespace tbccl::tcp
