@@ -30,7 +30,8 @@ struct Key {
   bool operator==(const Key&) const = default;
 };
 
-struct Send;  // one message being sent; owned by the links, valid until released in full or withdrawn
+struct Send;  // one message being sent; owned by the links, valid until released in full or
+              // withdrawn
 struct Recv;  // one message being received; valid until all of it has arrived or it is withdrawn
 
 struct SendSpec {
@@ -39,8 +40,8 @@ struct SendSpec {
   uint64_t total = 0;               // bytes of the message
   uint64_t available = 0;           // prefix that may be sent now; extend() raises it
   uint64_t fingerprint = 0;         // of the rank-invariant arguments; must equal the receiver's
-  bool announce = false;            // point-to-point: tell the peer at once, a receive may have no source yet
-  void* owner = nullptr;            // comes back in callbacks
+  bool announce = false;  // point-to-point: tell the peer at once, a receive may have no source yet
+  void* owner = nullptr;  // comes back in callbacks
   uint32_t index = 0;
 };
 
@@ -49,29 +50,32 @@ struct RecvSpec {
   uint64_t total = 0;    // bytes of the message; another length is a mismatch
   uint64_t granted = 0;  // prefix whose destination may be overwritten now; extend() raises it
   uint64_t fingerprint = 0;
-  uint32_t unit = 1;     // arrived() reports multiples of this (an element), but for the message's end
+  uint32_t unit = 1;  // arrived() reports multiples of this (an element), but for the message's end
   void* owner = nullptr;
   uint32_t index = 0;
 };
 
-// What the owner of the messages (the engine) does. Callbacks may call post_send, post_recv and extend.
+// What the owner of the messages (the engine) does. Callbacks may call post_send, post_recv and
+// extend.
 class Client {
  public:
   virtual ~Client() = default;
   // Where bytes [offset, offset + length) of the message may be written by the transport:
   // either the final place, or a staging area of the trunk with number `trunk` (0-based, unique
-  // in the lane, at most one placed frame at a time each) of at least `length` bytes. Writing may stop half-way and
-  // start again for the same bytes.
+  // in the lane, at most one placed frame at a time each) of at least `length` bytes. Writing may
+  // stop half-way and start again for the same bytes.
   virtual std::byte* place(void* owner, uint32_t index, uint64_t offset, uint32_t length,
                            uint32_t trunk) = 0;
   // Bytes [offset, offset + length) are at `data` (inside what place() returned, or anywhere else
   // during this call). Every byte of a message is reported exactly once, in any order, only
-  // within the granted prefix; an empty message once with length 0. `last`: the message is complete, the Recv is gone.
+  // within the granted prefix; an empty message once with length 0. `last`: the message is
+  // complete, the Recv is gone.
   virtual void arrived(void* owner, uint32_t index, uint64_t offset, uint32_t length,
                        const std::byte* data, bool last) = 0;
   // The whole message is released: its memory is not read any more, the Send is gone.
   virtual void released(void* owner, uint32_t index) = 0;
-  // A point-to-point message for which no receive is posted was announced or has begun to arrive; once per message.
+  // A point-to-point message for which no receive is posted was announced or has begun to arrive;
+  // once per message.
   virtual void unexpected(int peer, const Key& key, uint64_t total, uint64_t fingerprint) = 0;
   // Both sides' arguments differ for this message (lengths or fingerprints).
   virtual void mismatch(int peer, const Key& key, void* owner, uint32_t index) = 0;
@@ -89,23 +93,24 @@ class Watcher {
 // One path to a peer, as agreed by both ends.
 struct TrunkSpec {
   int peer = 0;
-  uint32_t id = 0;               // the same at both ends, unique per pair
+  uint32_t id = 0;  // the same at both ends, unique per pair
   const tbcclTransport_t* transport = nullptr;
-  std::string local_address;     // empty: any
-  std::vector<std::byte> handle; // the peer's; only used by the end that connects (the lower rank)
-  bool striped = true;           // false: used only while no striped trunk of the pair is up
-  double rate = 0;               // bytes per ns expected, 0: unknown
-  std::string name;              // for messages: "tcp 10.0.0.1-10.0.0.2"
+  std::string local_address;      // empty: any
+  std::vector<std::byte> handle;  // the peer's; only used by the end that connects (the lower rank)
+  bool striped = true;            // false: used only while no striped trunk of the pair is up
+  double rate = 0;                // bytes per ns expected, 0: unknown
+  std::string name;               // for messages: "tcp 10.0.0.1-10.0.0.2"
 };
 
 struct Options {
   int rank = 0;
   int size = 1;
-  std::array<uint8_t, 16> session{};   // random, equal on all ranks of the job
+  std::array<uint8_t, 16> session{};  // random, equal on all ranks of the job
   uint64_t connect_timeout_ns = 60'000'000'000;
-  uint32_t eager_bytes = 16 * 1024;    // unconsumed bytes per communicator and peer
-  uint32_t segment_bytes = 0;          // 0: the transport's best
-  std::string secret;                  // authentication block of the handshake; empty: none
+  uint32_t eager_bytes = 16 * 1024;  // unconsumed bytes per communicator and peer
+  uint32_t segment_bytes = 0;        // 0: the transport's best
+  std::string secret;                // authentication block of the handshake; empty: none
+  uint64_t (*clock)() = now_ns;      // tests give a virtual one
 };
 
 // Counters of one trunk, for logs, tests and tbccl-perf.
@@ -130,36 +135,40 @@ class Links {
                 std::vector<std::byte>* handle);
   // Both ends call it for the same trunks; connecting starts, and goes on in progress().
   Status add_trunk(const TrunkSpec& spec);
-  bool connected(int peer) const;      // at least one trunk is up
-  bool all_connected() const;          // every trunk added is up
+  bool connected(int peer) const;  // at least one trunk is up
+  bool all_connected() const;      // every trunk added is up
 
   // --- communicators: a link serves several; ids are agreed, unique per process pair ---
   void add_communicator(uint32_t comm);
   void remove_communicator(uint32_t comm);  // drops what is left of it, also what comes later
 
   // --- messages ---
-  Send* post_send(int peer, const SendSpec& spec);  // may release inside the call: then returns nullptr
+  Send* post_send(int peer,
+                  const SendSpec& spec);  // may release inside the call: then returns nullptr
   void extend(Send* send, uint64_t available);
-  Recv* post_recv(int peer, const RecvSpec& spec);  // may complete inside the call: then returns nullptr
+  Recv* post_recv(int peer,
+                  const RecvSpec& spec);  // may complete inside the call: then returns nullptr
   void extend(Recv* recv, uint64_t granted);
   // After it no memory of this message is read or written, and no callback for it comes.
   void withdraw(Send* send);
   void withdraw(Recv* recv);
 
   // --- progress ---
-  bool progress();               // polls all trunks once, runs timers; true if anything happened
-  void flush();                  // sends acknowledgements and grants that are being held back
-  uint64_t next_timer() const;   // now_ns() of the next timer, kNever if none
-  bool can_sleep();              // nothing is ready, and descriptors cover every source
+  bool progress();              // polls all trunks once, runs timers; true if anything happened
+  void flush();                 // sends acknowledgements and grants that are being held back
+  uint64_t next_timer() const;  // now_ns() of the next timer, kNever if none
+  bool can_sleep();             // nothing is ready, and descriptors cover every source
   // The other end said goodbye, or its process is known to be gone: no further connecting.
   void peer_finished(int peer);
   void fail_peer(int peer, const Status& status);
   std::vector<TrunkCounters> counters() const;
-  std::string describe(int peer) const;  // one line for error messages: trunks and what is waited for
-  bool idle(int peer) const;     // everything sent to this peer has been acknowledged
+  std::string describe(
+      int peer) const;        // one line for error messages: trunks and what is waited for
+  bool idle(int peer) const;  // everything sent to this peer has been acknowledged
+
+  struct State;  // state.h, for this folder alone
 
  private:
-  struct State;
   std::unique_ptr<State> state_;
 };
 

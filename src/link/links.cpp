@@ -1,0 +1,305 @@
+// The face of the room: what links.h promises, in terms of what the other files do.
+#include "link/links.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "link/state.h"
+
+namespace tbccl::link {
+
+Links::State::State(const Options& o, Client& c, Watcher& w) : options(o), client(c), watcher(w) {
+  peers.resize(static_cast<size_t>(options.size));
+  for (int rank = 0; rank < options.size; ++rank) {
+    peers[static_cast<size_t>(rank)] = std::make_unique<Peer>();
+    peer(rank).rank = rank;
+  }
+}
+
+Links::State::~State() {
+  for (auto& context : contexts) context->transport->close(context->handle);
+}
+
+CommState& Links::State::comm_of(Peer& p, uint32_t comm) {
+  for (auto& state : p.comms) {
+    if (state->comm == comm) return *state;
+  }
+  p.comms.push_back(std::make_unique<CommState>());
+  p.comms.back()->comm = comm;
+  return *p.comms.back();
+}
+
+bool Links::State::removed(uint32_t comm) const {
+  return !removed_comms.empty() &&
+         std::binary_search(removed_comms.begin(), removed_comms.end(), comm);
+}
+
+// Callbacks after which the client may do anything: made where nothing is half-done.
+void Links::State::run_deferred() {
+  while (!mismatches.empty()) {
+    const Mismatch m = mismatches.front();
+    mismatches.erase(mismatches.begin());
+    void* owner = m.send != nullptr ? m.send->owner : m.recv->owner;
+    const uint32_t index = m.send != nullptr ? m.send->index : m.recv->index;
+    client.mismatch(m.peer->rank, m.key, owner, index);
+  }
+  while (!failures.empty()) {
+    const auto [p, status] = failures.front();
+    failures.erase(failures.begin());
+    client.peer_failed(p->rank, status);
+  }
+}
+
+Links::Links(const Options& options, Client& client, Watcher& watcher)
+    : state_(std::make_unique<State>(options, client, watcher)) {}
+
+Links::~Links() = default;
+
+Status Links::listen(const tbcclTransport_t* transport, const std::string& address,
+                     std::vector<std::byte>* handle) {
+  Context* context = nullptr;
+  if (Status status = state_->context_of(transport, &context); !status.ok()) return status;
+  handle->resize(TBCCL_HANDLE_MAX_BYTES);
+  size_t bytes = 0;
+  char error[512] = "";
+  if (transport->listen(context->handle, address.c_str(), handle->data(), &bytes, error,
+                        sizeof error) != TBCCL_OK) {
+    return {tbcclSystemError,
+            fmt::format("transport {} cannot listen at {}: {}", transport->name, address, error)};
+  }
+  handle->resize(bytes);
+  return {};
+}
+
+Status Links::add_trunk(const TrunkSpec& spec) {
+  State& s = *state_;
+  if (spec.peer < 0 || spec.peer >= s.options.size || spec.peer == s.options.rank) {
+    return {tbcclInternalError, fmt::format("a trunk to rank {} was described on rank {} of {}",
+                                            spec.peer, s.options.rank, s.options.size)};
+  }
+  Peer& p = s.peer(spec.peer);
+  for (const Trunk* other : p.trunks) {
+    if (other->spec.id == spec.id) {
+      return {tbcclInternalError,
+              fmt::format("two trunks to rank {} have number {}", spec.peer, spec.id)};
+    }
+  }
+  Context* context = nullptr;
+  if (Status status = s.context_of(spec.transport, &context); !status.ok()) return status;
+  if ((context->properties.shapes & (TBCCL_SHAPE_PLACED | TBCCL_SHAPE_SLOTTED)) == 0) {
+    return {tbcclInternalError,
+            fmt::format("transport {} has no shape of receive that links can use",
+                        spec.transport->name)};
+  }
+  auto trunk = std::make_unique<Trunk>();
+  trunk->peer = &p;
+  trunk->context = context;
+  trunk->spec = spec;
+  trunk->number = static_cast<uint32_t>(s.trunks.size());
+  trunk->rate = spec.rate;
+  trunk->counters.peer = spec.peer;
+  trunk->counters.id = spec.id;
+  if (p.trunks.empty()) {
+    s.linked.push_back(&p);
+    p.without_since = s.now();
+  }
+  p.trunks.push_back(trunk.get());
+  s.trunks.push_back(std::move(trunk));
+  s.schedule_redial(*p.trunks.back());
+  s.arm(s.now());
+  return {};
+}
+
+bool Links::connected(int peer) const {
+  const auto& trunks = state_->peer(peer).trunks;
+  return std::any_of(trunks.begin(), trunks.end(), [](const Trunk* t) { return t->up(); });
+}
+
+bool Links::all_connected() const {
+  return std::all_of(state_->trunks.begin(), state_->trunks.end(),
+                     [](const auto& t) { return t->up(); });
+}
+
+void Links::add_communicator(uint32_t comm) {
+  auto& removed = state_->removed_comms;
+  std::erase(removed, comm);
+}
+
+void Links::remove_communicator(uint32_t comm) {
+  State& s = *state_;
+  for (auto& p : s.peers) {
+    for (Send* send : p->sends.all()) {
+      if (send->key.comm == comm) s.withdraw(*send);
+    }
+    for (Recv* recv : p->recvs.all()) {
+      if (recv->key.comm != comm) continue;
+      s.withdraw(*recv);
+      s.drop(*recv);
+    }
+  }
+  auto& removed = s.removed_comms;
+  const auto at = std::lower_bound(removed.begin(), removed.end(), comm);
+  if (at == removed.end() || *at != comm) removed.insert(at, comm);
+}
+
+Send* Links::post_send(int rank, const SendSpec& spec) {
+  State& s = *state_;
+  Peer& p = s.peer(rank);
+  Send* send = p.sends.find(spec.key);
+  const bool early = send != nullptr;  // grants were here first
+  const bool differs =
+      early && (send->total != spec.total || send->fingerprint != spec.fingerprint);
+  if (!early) {
+    send = s.sends.take();
+    send->key = spec.key;
+    send->peer = rank;
+    p.sends.insert(send);
+  }
+  send->posted = true;
+  send->data = spec.data;
+  send->total = spec.total;
+  send->available = spec.available;
+  send->fingerprint = spec.fingerprint;
+  send->owner = spec.owner;
+  send->index = spec.index;
+  if (differs) {
+    s.mismatch(*send);
+    s.pump(p);
+    return send;
+  }
+  const bool alive = s.feed(*send);
+  if (alive && spec.announce && !send->begun && send->in != Send::In::kReady) {
+    if (send->in == Send::In::kStarved) {
+      s.comm_of(p, spec.key.comm).starved.remove(send);
+      send->in = Send::In::kNone;
+      send->wants_grant = true;
+    }
+    s.announce(*send);
+  }
+  s.pump(p);
+  return alive ? send : nullptr;
+}
+
+void Links::extend(Send* send, uint64_t available) {
+  State& s = *state_;
+  Peer& p = s.peer(send->peer);
+  send->available = std::max(send->available, std::min(available, send->total));
+  if (send->in == Send::In::kStarved) return;
+  s.feed(*send);
+  s.pump(p);
+}
+
+Recv* Links::post_recv(int rank, const RecvSpec& spec) {
+  State& s = *state_;
+  Peer& p = s.peer(rank);
+  Recv* recv = p.recvs.find(spec.key);
+  if (recv == nullptr) {
+    recv = s.recvs.take();
+    recv->key = spec.key;
+    recv->peer = rank;
+    p.recvs.insert(recv);
+  }
+  recv->withdrawn = false;
+  recv->posted = true;
+  recv->total = spec.total;
+  recv->granted = std::min(spec.granted, spec.total);
+  recv->fingerprint = spec.fingerprint;
+  recv->unit = std::max(spec.unit, 1u);
+  recv->owner = spec.owner;
+  recv->index = spec.index;
+  bool alive = true;
+  if (s.compare(*recv)) {
+    s.grant(*recv);
+    alive = s.hand_over(*recv);
+  }
+  s.pump(p);
+  return alive ? recv : nullptr;
+}
+
+void Links::extend(Recv* recv, uint64_t granted) {
+  State& s = *state_;
+  Peer& p = s.peer(recv->peer);
+  recv->granted = std::max(recv->granted, std::min(granted, recv->total));
+  s.grant(*recv);
+  s.hand_over(*recv);
+  s.pump(p);
+}
+
+void Links::withdraw(Send* send) { state_->withdraw(*send); }
+void Links::withdraw(Recv* recv) { state_->withdraw(*recv); }
+
+bool Links::progress() {
+  State& s = *state_;
+  bool happened = false;
+  for (auto& context : s.contexts) happened |= context->transport->poll(context->handle) > 0;
+  if (s.timer_at != kNever && s.now() >= s.timer_at) s.run_timers();
+  for (Peer* p : s.linked) {
+    s.pump(*p);
+    s.send_ack_if_due(*p);
+  }
+  if (!s.mismatches.empty() || !s.failures.empty()) {
+    happened = true;
+    s.run_deferred();
+  }
+  return happened;
+}
+
+void Links::flush() {
+  State& s = *state_;
+  for (Peer* p : s.linked) {
+    s.pump(*p);
+    // Where nobody waits for it an acknowledgement may wait for company.
+    if (p->ack_wanted || p->ack_frames >= kAckFrames / 4 || p->ack_bytes >= kAckBytes / 8) {
+      p->ack_now = true;
+    }
+    s.send_ack_if_due(*p);
+  }
+}
+
+uint64_t Links::next_timer() const { return state_->timer_at; }
+
+bool Links::can_sleep() {
+  State& s = *state_;
+  if (!s.mismatches.empty() || !s.failures.empty()) return false;
+  return std::all_of(s.contexts.begin(), s.contexts.end(),
+                     [](const auto& c) { return c->properties.has_descriptors != 0; });
+}
+
+void Links::peer_finished(int rank) {
+  Peer& p = state_->peer(rank);
+  p.finished = true;
+  for (Trunk* trunk : p.trunks) trunk->redial_at = kNever;
+}
+
+void Links::fail_peer(int rank, const Status& status) {
+  state_->fail(state_->peer(rank), status, false);
+}
+
+std::vector<TrunkCounters> Links::counters() const {
+  std::vector<TrunkCounters> all;
+  for (const auto& trunk : state_->trunks) all.push_back(trunk->counters);
+  return all;
+}
+
+std::string Links::describe(int rank) const {
+  const Peer& p = state_->peer(rank);
+  std::string text = fmt::format("rank {}:", rank);
+  for (const Trunk* trunk : p.trunks) {
+    text += fmt::format(" {} {}", trunk->spec.name,
+                        trunk->up() ? (trunk->suspect ? "(late)" : "(up)")
+                        : trunk->state == Trunk::State::kDialing ? "(connecting)"
+                                                                 : "(down)");
+    if (!trunk->up() && !trunk->last_error.empty()) text += ": " + trunk->last_error;
+    text += trunk == p.trunks.back() ? ";" : ",";
+  }
+  text += fmt::format(" {} frames unacknowledged, {} messages to send, {} to receive",
+                      p.outstanding(), p.sends.size(), p.recvs.size());
+  return text;
+}
+
+bool Links::idle(int rank) const {
+  const Peer& p = state_->peer(rank);
+  return p.outstanding() == 0 && p.queued.empty() && p.requeued.empty() && p.ready.empty();
+}
+
+}  // namespace tbccl::link
