@@ -28,6 +28,10 @@ template <class Element, class Operator>
 inline constexpr bool kDivides =
     std::is_same_v<Operator, Sum>&& std::is_arithmetic_v<typename Element::Work>;
 
+// Whether operators work on another type than the stored one.
+template <class Element>
+inline constexpr bool kWidens = !std::is_same_v<typename Element::Stored, typename Element::Work>;
+
 template <class Element, class Operator>
 void combine_loop(void* dst, const void* a, const void* b, size_t count,
                   [[maybe_unused]] int32_t divisor) {
@@ -51,13 +55,38 @@ void combine_loop(void* dst, const void* a, const void* b, size_t count,
   }
 }
 
+// The steps of a block are loops of their own: compilers vectorise each of them, and give up on one
+// loop that widens, chooses and rounds.
+template <class Element>
+void widen_block(typename Element::Work* out, const void* source, size_t first, size_t count) {
+  TBCCL_INDEPENDENT
+  for (size_t i = 0; i < count; ++i) {
+    out[i] = Element::widen(load<typename Element::Stored>(source, first + i));
+  }
+}
+
+template <class Element>
+void narrow_block(void* dst, size_t first, const typename Element::Work* values, size_t count) {
+  TBCCL_INDEPENDENT
+  for (size_t i = 0; i < count; ++i) {
+    store<typename Element::Stored>(dst, first + i, Element::narrow(values[i]));
+  }
+}
+
 // acc[i] = acc[i] (op) source[first + i]
 template <class Element, class Operator>
 void accumulate(typename Element::Work* acc, const void* source, size_t first, size_t count) {
-  using Stored = typename Element::Stored;
-  TBCCL_INDEPENDENT
-  for (size_t i = 0; i < count; ++i) {
-    acc[i] = Operator::apply(acc[i], Element::widen(load<Stored>(source, first + i)));
+  if constexpr (kWidens<Element>) {
+    typename Element::Work next[kFoldBlock];
+    widen_block<Element>(next, source, first, count);
+    TBCCL_INDEPENDENT
+    for (size_t i = 0; i < count; ++i) acc[i] = Operator::apply(acc[i], next[i]);
+  } else {
+    TBCCL_INDEPENDENT
+    for (size_t i = 0; i < count; ++i) {
+      acc[i] = Operator::apply(acc[i],
+                               Element::widen(load<typename Element::Stored>(source, first + i)));
+    }
   }
 }
 
@@ -65,14 +94,12 @@ void accumulate(typename Element::Work* acc, const void* source, size_t first, s
 template <class Element, class Operator>
 void fold_loop(void* dst, const void* const* sources, int k, size_t count,
                [[maybe_unused]] int32_t divisor) {
-  using Stored = typename Element::Stored;
   typename Element::Work acc[kFoldBlock];
   for (size_t first = 0; first < count; first += kFoldBlock) {
     const size_t block = std::min(kFoldBlock, count - first);
+    widen_block<Element>(acc, sources[0], first, block);
     TBCCL_INDEPENDENT
-    for (size_t i = 0; i < block; ++i) {
-      acc[i] = Operator::first(Element::widen(load<Stored>(sources[0], first + i)));
-    }
+    for (size_t i = 0; i < block; ++i) acc[i] = Operator::first(acc[i]);
     for (int j = 1; j < k; ++j) accumulate<Element, Operator>(acc, sources[j], first, block);
     if constexpr (kDivides<Element, Operator>) {
       if (divisor > 1) {
@@ -80,9 +107,15 @@ void fold_loop(void* dst, const void* const* sources, int k, size_t count,
         for (size_t i = 0; i < block; ++i) acc[i] = Element::divide(acc[i], divisor);
       }
     }
-    TBCCL_INDEPENDENT
-    for (size_t i = 0; i < block; ++i) store<Stored>(dst, first + i, Element::narrow(acc[i]));
+    narrow_block<Element>(dst, first, acc, block);
   }
+}
+
+// combine for elements whose widening is work: blocks, as in fold.
+template <class Element, class Operator>
+void combine_blocks(void* dst, const void* a, const void* b, size_t count, int32_t divisor) {
+  const void* const sources[] = {a, b};
+  fold_loop<Element, Operator>(dst, sources, 2, count, divisor);
 }
 
 template <class Element>
@@ -98,7 +131,11 @@ void scale_loop(void* dst, const void* src, size_t count, const void* scalar) {
 
 template <class Element, class Operator>
 Kernel kernel_of() {
-  return {combine_loop<Element, Operator>, fold_loop<Element, Operator>};
+  if constexpr (kWidens<Element>) {
+    return {combine_blocks<Element, Operator>, fold_loop<Element, Operator>};
+  } else {
+    return {combine_loop<Element, Operator>, fold_loop<Element, Operator>};
+  }
 }
 
 // The operators of real numbers of every width.
