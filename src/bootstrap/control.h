@@ -21,7 +21,7 @@ namespace tbccl::bootstrap {
 struct MeetingPoint {
   enum class Kind { kUniqueId, kAddress, kExchange } kind = Kind::kAddress;
   tbcclUniqueId id{};
-  std::string address;             // host:port, [v6]:port; rank 0 listens there
+  std::string address;  // host:port, [v6]:port; rank 0 listens there
   tbcclExchangeFn exchange = nullptr;
   void* exchange_context = nullptr;
 };
@@ -39,10 +39,12 @@ struct PeerRecord {  // answer to a query for call records
 class ControlEvents {
  public:
   virtual ~ControlEvents() = default;
-  virtual void peer_gone(int rank, const Status& cause) = 0;   // its process or host is gone; at most once each
-  virtual void peer_finished(int rank) = 0;                    // it said goodbye
-  virtual void peer_failed(int rank, uint32_t comm, const Status& cause) = 0;  // it broke or aborted this communicator
-  virtual PeerRecord record(uint32_t comm) = 0;                // this rank's own record
+  virtual void peer_gone(
+      int rank, const Status& cause) = 0;    // its process or host is gone; at most once each
+  virtual void peer_finished(int rank) = 0;  // it said goodbye
+  virtual void peer_failed(int rank, uint32_t comm,
+                           const Status& cause) = 0;  // it broke or aborted this communicator
+  virtual PeerRecord record(uint32_t comm) = 0;       // this rank's own record
 };
 
 class Control {
@@ -51,24 +53,27 @@ class Control {
   // missing, the address, and what to check. Duplicate ranks, differing sizes, versions and wrong
   // secrets are errors on every rank concerned; strangers on the port are dropped unanswered.
   static Status meet(int rank, int size, const MeetingPoint& where, const Settings& settings,
-                     uint64_t deadline_ns, ControlEvents* events, std::unique_ptr<Control>* control);
+                     uint64_t deadline_ns, ControlEvents* events,
+                     std::unique_ptr<Control>* control);
   virtual ~Control() = default;  // closes connections; without goodbye() peers see a failure
 
   virtual const std::array<uint8_t, 16>& session() const = 0;  // random, equal on all ranks
-  virtual const std::string& local_address() const = 0;        // of this host on the rendezvous network
+  virtual const std::string& local_address() const = 0;  // of this host on the rendezvous network
   virtual const std::vector<std::string>& addresses() const = 0;  // of all ranks there
 
   // Collective, during set-up: every rank's bytes, in rank order. Lengths may differ.
   virtual Status all_gather(const std::string& mine, uint64_t deadline_ns,
                             std::vector<std::string>* all) = 0;
 
-  // Any thread; never blocks. Told to all ranks, over a tree and the ring neighbours, surviving the loss of any one rank.
+  // Any thread; never blocks. Told to all ranks, over a tree and the ring neighbours, surviving the
+  // loss of any one rank.
   virtual void announce_failure(uint32_t comm, const Status& cause) = 0;
   // Asks all ranks for their records of `comm`; `done` is called once, on the control thread,
   // with what has come within `timeout_ns`.
   virtual void query_records(uint32_t comm, uint64_t timeout_ns,
                              std::function<void(std::vector<PeerRecord>)> done) = 0;
-  // Says goodbye; blocks until it has been written, and all peers have said theirs, or the deadline.
+  // Says goodbye; blocks until it has been written, and all peers have said theirs, or the
+  // deadline.
   virtual Status goodbye(uint64_t deadline_ns) = 0;
 };
 

@@ -1,0 +1,201 @@
+#include "bootstrap/root.h"
+
+#include <fmt/core.h>
+
+#include "base/log.h"
+#include "bootstrap/timer.h"
+
+namespace tbccl::bootstrap {
+namespace {
+
+constexpr uint32_t kMaxNamed = 16;
+constexpr uint64_t kLinger = 2 * kSecond;
+
+std::string who(const Hello& hello) {
+  return fmt::format("process {} on {}", hello.process, hello.name);
+}
+
+}  // namespace
+
+std::string name_ranks(uint32_t size, const std::function<bool(uint32_t)>& missing) {
+  std::vector<uint32_t> named;
+  uint32_t count = 0;
+  for (uint32_t rank = 0; rank < size; ++rank) {
+    if (!missing(rank)) continue;
+    if (count++ < kMaxNamed) named.push_back(rank);
+  }
+  std::string text = count == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < named.size(); ++i) {
+    const bool last = i + 1 == named.size() && count <= kMaxNamed;
+    text += fmt::format("{}{}", i == 0 ? "" : last ? " and " : ", ", named[i]);
+  }
+  if (count > kMaxNamed) text += fmt::format(" and {} more", count - kMaxNamed);
+  return text;
+}
+
+std::string seconds_text(uint64_t ns) {
+  if (ns >= static_cast<uint64_t>(INT64_MAX)) return "the time allowed";
+  return fmt::format("{:.3g} s", static_cast<double>(ns) / 1e9);
+}
+
+Door::Host Root::host() {
+  const std::weak_ptr<Root> weak = weak_from_this();
+  Door::Host host;
+  host.judge = [weak](const Hello& hello, Welcome* welcome) {
+    const auto self = weak.lock();
+    if (self == nullptr || hello.purpose != Purpose::kRendezvous) return false;
+    if (self->options_.fixed_session && hello.session != self->options_.session) return false;
+    welcome->session = self->options_.session;
+    welcome->rank = kMaxRanks;
+    return true;
+  };
+  host.enter = [weak](Guest guest) {
+    if (const auto self = weak.lock()) self->enter(std::move(guest));
+  };
+  host.turned_away = [weak](const std::string& what) {
+    if (const auto self = weak.lock()) self->turned_away_ = what;
+    log::warn("rendezvous: {}", what);
+  };
+  return host;
+}
+
+Status Root::open(const asio::ip::address& at, uint16_t port) {
+  door_ = std::make_shared<Door>(io_);
+  if (Status s = door_->open(at, {port, port}, options_.authenticator, host()); !s.ok()) return s;
+  opened();
+  return {};
+}
+
+Status Root::open_all(const PortRange& range) {
+  door_ = std::make_shared<Door>(io_);
+  if (Status s = door_->open_all(range, options_.authenticator, host()); !s.ok()) return s;
+  opened();
+  return {};
+}
+
+void Root::opened() {
+  set_timer(timer_, options_.deadline_ns, [self = shared_from_this()] {
+    self->fail(Status(tbcclTimeout, self->missing_text()));
+  });
+}
+
+std::string Root::missing_text() const {
+  std::string text;
+  if (options_.size == 0) {
+    text = fmt::format("no rank came to {}", options_.where);
+  } else {
+    text =
+        fmt::format("{} of {} did not come to {}",
+                    name_ranks(options_.size, [this](uint32_t r) { return slots_.count(r) == 0; }),
+                    options_.size, options_.where);
+  }
+  text += fmt::format(
+      " within {}; check that every process was started, that {} the same everywhere and that the "
+      "port is not filtered",
+      seconds_text(options_.limit_ns), options_.variable);
+  if (!turned_away_.empty()) text += fmt::format(" ({})", turned_away_);
+  return text;
+}
+
+void Root::enter(Guest guest) {
+  const Hello& hello = guest.hello;
+  const auto refuse = [&](const std::string& text) {
+    const Refusal refusal{tbcclInvalidUsage, text};
+    guest.connection->close_after(frame(Type::kRefused, refusal.encode()));
+    fail(Status(tbcclInvalidUsage, text));
+  };
+  if (state_ != State::kWaiting) return guest.connection->close();
+  if (options_.size == 0) options_.size = hello.size;
+  if (hello.size != options_.size) {
+    return refuse(
+        fmt::format("rank {} ({}) was started for {} ranks, the others for {}; the number of ranks "
+                    "(TBCCL_SIZE) must be the same everywhere",
+                    hello.rank, who(hello), hello.size, options_.size));
+  }
+  const auto there = slots_.find(hello.rank);
+  if (there != slots_.end() && there->second.hello.instance != hello.instance) {
+    return refuse(fmt::format(
+        "rank {} came twice: {} and {}; every process needs a rank (TBCCL_RANK) of its own",
+        hello.rank, who(there->second.hello), who(hello)));
+  }
+  if (there != slots_.end()) there->second.connection->close();
+  const uint32_t rank = hello.rank;
+  Slot& slot = slots_[rank];
+  slot = {std::move(guest.connection), guest.nonces, std::move(guest.hello)};
+  Connection::Handler handler;
+  const std::weak_ptr<Root> weak = weak_from_this();
+  handler.frame = [weak, rank](Type type, const std::string&) {
+    if (const auto self = weak.lock()) self->received(rank, type);
+  };
+  handler.closed = [weak, rank, instance = slot.hello.instance](const std::string&) {
+    if (const auto self = weak.lock()) self->left(rank, instance);
+  };
+  slot.connection->set_handler(std::move(handler));
+  if (slots_.size() == options_.size) tell();
+}
+
+void Root::received(uint32_t rank, Type type) {
+  if (type != Type::kAsk || state_ != State::kWaiting) return;
+  Writer w;
+  w.text(missing_text());
+  slots_.at(rank).connection->send(Type::kMissing, w.take());
+}
+
+void Root::left(uint32_t rank, const Bytes16& instance) {
+  const auto it = slots_.find(rank);
+  if (it == slots_.end() || it->second.hello.instance != instance) return;
+  slots_.erase(it);
+  if (state_ != State::kWaiting) end_if_empty();
+}
+
+void Root::tell() {
+  state_ = State::kTold;
+  Table table;
+  table.session = options_.session;
+  for (const auto& [rank, slot] : slots_) {
+    const Hello& h = slot.hello;
+    table.members.push_back({h.host, h.name, h.local, h.endpoints});
+  }
+  Sealed sealed;
+  sealed.body = table.encode();
+  for (const auto& [rank, slot] : slots_) {
+    sealed.proof = options_.authenticator.prove("tbccl table", slot.nonces, sealed.body);
+    slot.connection->send(Type::kTable, sealed.encode());
+  }
+  linger();
+}
+
+void Root::fail(const Status& cause) {
+  if (state_ != State::kWaiting) return;
+  state_ = State::kFailed;
+  const Refusal refusal{static_cast<uint32_t>(cause.code()), cause.text()};
+  const std::string bytes = frame(Type::kRefused, refusal.encode());
+  // The members close when they have read it.
+  for (const auto& [rank, slot] : slots_) slot.connection->send_frame(bytes);
+  linger();
+}
+
+void Root::linger() {
+  door_->close();
+  set_timer(timer_, after(kLinger), [self = shared_from_this()] { self->close(); });
+  end_if_empty();
+}
+
+void Root::end_if_empty() {
+  // Later: the caller may still use what close() frees.
+  if (slots_.empty()) asio::post(io_, [self = shared_from_this()] { self->close(); });
+}
+
+void Root::close() {
+  if (state_ == State::kEnded) return;
+  state_ = State::kEnded;
+  timer_.cancel();
+  door_->close();
+  for (const auto& [rank, slot] : slots_) slot.connection->close();
+  slots_.clear();
+  const auto ended = std::move(options_.ended);
+  options_.ended = nullptr;
+  if (ended) ended();
+}
+
+}  // namespace tbccl::bootstrap

@@ -1,0 +1,142 @@
+#include "bootstrap/service.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <asio/executor_work_guard.hpp>
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <system_error>
+
+#include "base/log.h"
+#include "topology/placement.h"
+
+namespace tbccl::bootstrap {
+namespace {
+
+// Never destroyed: Controls that outlive main() still need it.
+struct Registry {
+  std::mutex mutex;
+  std::weak_ptr<Service> current;
+  Service* running = nullptr;  // for at_exit
+};
+
+std::atomic<bool> in_forked_child{false};
+
+Registry& registry() {
+  static Registry* r = new Registry;
+  return *r;
+}
+
+// The thread inherits a full mask, so that the program's signals go to its own threads.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+bool Service::forked() { return in_forked_child.load(std::memory_order_relaxed); }
+
+Status Service::acquire(std::shared_ptr<Service>* out) {
+  if (forked()) {
+    return Status(
+        tbcclInvalidUsage,
+        "tbccl was used in the parent before fork() and cannot be used in the child; start "
+        "the child with exec, or initialise tbccl after the fork");
+  }
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  *out = r.current.lock();
+  if (*out != nullptr) return {};
+  static const bool once = [] {
+    pthread_atfork(nullptr, nullptr,
+                   [] { in_forked_child.store(true, std::memory_order_relaxed); });
+    std::atexit(&Service::at_exit);
+    return true;
+  }();
+  (void)once;
+  try {
+    std::unique_ptr<Service> service(new Service);
+    const BlockedSignals blocked;
+    // The thread may look at thread_ (on_thread) only in handlers, which are posted later.
+    service->thread_ = std::thread([s = service.get()] { s->loop(); });
+    r.running = service.get();
+    *out = std::shared_ptr<Service>(service.release(), &Service::release);
+  } catch (const std::exception& e) {
+    return Status(tbcclSystemError,
+                  fmt::format("the control thread could not be started: {}", e.what()));
+  }
+  r.current = *out;
+  return {};
+}
+
+void Service::loop() {
+  topology::name_thread("tbccl-control");
+  const auto work = asio::make_work_guard(io_);
+  // A handler that throws (no memory) must not end the process; the next one is served.
+  while (!io_.stopped()) {
+    try {
+      io_.run();
+    } catch (const std::exception& e) {
+      log::error("the control thread went on after an exception: {}", e.what());
+    }
+  }
+}
+
+void Service::run(const std::function<void()>& f) {
+  if (ended_ || on_thread()) return f();
+  Outcome<bool> done;
+  post([&] {
+    f();
+    done.set(true);
+  });
+  done.wait();
+}
+
+void Service::stop() {
+  io_.stop();
+  thread_.join();
+}
+
+void Service::release(Service* service) {
+  if (forked()) return;  // the thread and its descriptors are the parent's
+  {
+    Registry& r = registry();
+    std::lock_guard lock(r.mutex);
+    if (r.running == service) r.running = nullptr;
+  }
+  if (service->ended_) {
+    delete service;
+  } else if (service->on_thread()) {
+    // Only a root that nobody of this process joined ends here. The thread cannot wait for
+    // itself, so a short-lived one does.
+    std::thread([service] {
+      service->stop();
+      delete service;
+    }).detach();
+  } else {
+    service->stop();
+    delete service;
+  }
+}
+
+void Service::at_exit() {
+  if (forked()) return;
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  if (r.running == nullptr || r.running->on_thread()) return;
+  r.running->stop();
+  r.running->ended_ = true;
+}
+
+}  // namespace tbccl::bootstrap
