@@ -36,11 +36,11 @@ struct Plan {
 class Channel;
 
 struct ChannelOptions {
-  uint32_t comm = 0;   // id in the headers
-  int rank = 0;        // in this communicator
+  uint32_t comm = 0;  // id in the headers
+  int rank = 0;       // in this communicator
   int size = 1;
   std::vector<int> peers;  // rank in this communicator -> rank of the lane's links
-  std::string name;    // for messages
+  std::string name;        // for messages
 };
 
 enum class RequestKind : uint8_t { kSchedule, kSend, kRecv };
@@ -48,18 +48,18 @@ enum class RequestKind : uint8_t { kSchedule, kSend, kRecv };
 // What a caller submits; plain values, copied into the pooled request.
 struct Call {
   RequestKind kind = RequestKind::kSchedule;
-  const char* operation = "";            // "all-reduce", for messages; static text
-  std::shared_ptr<const Plan> plan;      // kSchedule
+  const char* operation = "";        // "all-reduce", for messages; static text
+  std::shared_ptr<const Plan> plan;  // kSchedule
   const void* input = nullptr;
   void* output = nullptr;
   uint64_t count = 0;
-  reduce::Reduction reduction;           // also gives the type
-  int peer = 0;                          // kSend, kRecv: rank in the communicator, or TBCCL_ANY_SOURCE
+  reduce::Reduction reduction;  // also gives the type
+  int peer = 0;                 // kSend, kRecv: rank in the communicator, or TBCCL_ANY_SOURCE
   int tag = 0;
-  uint64_t fingerprint = 0;              // of the rank-invariant arguments
+  uint64_t fingerprint = 0;                        // of the rank-invariant arguments
   std::string (*describe)(const Call&) = nullptr;  // arguments as text, for error messages
-  uint64_t timeout_ns = 0;               // 0: none; counted from the start
-  tbcclCallback_t callback = nullptr;    // run on a thread that holds no token
+  uint64_t timeout_ns = 0;                         // 0: none; counted from the start
+  tbcclCallback_t callback = nullptr;              // run on a thread that holds no token
   void* callback_context = nullptr;
   tbcclStartWhen_t start_when = tbcclStartNow;
   const volatile uint32_t* flag = nullptr;
@@ -69,9 +69,9 @@ struct Call {
 
 // A call's state, exchanged between ranks when one makes no progress for a second.
 struct CallRecord {
-  uint64_t number = 0;      // of the operation in its communicator, from 1; 0: none active
+  uint64_t number = 0;  // of the operation in its communicator, from 1; 0: none active
   uint64_t fingerprint = 0;
-  std::string text;         // operation and arguments
+  std::string text;              // operation and arguments
   std::vector<int> waiting_for;  // ranks of the communicator
 };
 
@@ -89,12 +89,15 @@ struct LaneOptions {
   Settings settings;
   int runnable_ranks = 1;  // ranks of this job on this host
   std::string name;
+  std::function<void()> worker_started;  // run once on the worker: places it; may be empty
 };
 
 class Lane {
  public:
   Lane(const LaneOptions& options, const link::Options& links, LaneEvents& events);
   ~Lane();  // stops the worker; closes the links
+  // Not ok: the system refused a thread or a descriptor; nothing can be submitted.
+  Status status() const;
 
   // Runs `f(links)` while holding the token (set-up, counters, tear-down). Blocks for the token.
   void with_links(const std::function<void(link::Links&)>& f);
@@ -124,11 +127,11 @@ class Lane {
   void peer_gone(int peer, const Status& cause);
   void peer_finished(int peer);  // it said goodbye
 
-  Status state(Channel* channel) const;      // ok, or the first error
-  CallRecord record(Channel* channel);       // of the oldest active request
+  Status state(Channel* channel) const;  // ok, or the first error
+  CallRecord record(Channel* channel);   // of the oldest active request
   // Waits until nothing is outstanding on the channel and everything sent is acknowledged.
   Status drain(Channel* channel, uint64_t deadline_ns);
-  uint64_t payload_received() const;         // bytes, all trunks
+  uint64_t payload_received() const;  // bytes, all trunks
 
  private:
   struct State;

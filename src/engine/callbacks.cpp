@@ -1,0 +1,56 @@
+#include "engine/callbacks.h"
+
+#include <string>
+#include <system_error>
+
+#include "engine/worker.h"
+
+namespace tbccl::engine {
+
+Status Callbacks::start() {
+  const std::lock_guard lock(mutex_);
+  if (started_) return {};
+  try {
+    thread_ = std::thread([this] { main(); });
+  } catch (const std::system_error& e) {
+    return Status(tbcclSystemError, std::string("cannot start the thread for callbacks: ") +
+                                        e.what() + "; raise the limit of processes (ulimit -u)");
+  }
+  started_ = true;
+  return {};
+}
+
+void Callbacks::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!started_) return;
+    stop_ = true;
+    condition_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void Callbacks::post(Request* request) {
+  const std::lock_guard lock(mutex_);
+  queue_.push_back(request);
+  condition_.notify_one();
+}
+
+void Callbacks::main() {
+  become_library_thread("tbccl-callbacks");
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    condition_.wait(lock, [this] { return !queue_.empty() || stop_; });
+    if (queue_.empty()) return;
+    Request* const request = queue_.front;
+    queue_.remove(request);
+    lock.unlock();
+    request->call.callback(request->call.callback_context, request->result.code());
+    Channel* const channel = request->channel;
+    channel->unreference(request);
+    channel->outstanding.fetch_sub(1);  // the last touch: the channel may be gone after it
+    lock.lock();
+  }
+}
+
+}  // namespace tbccl::engine

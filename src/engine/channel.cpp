@@ -1,0 +1,88 @@
+#include "engine/channel.h"
+
+namespace tbccl::engine {
+
+void RequestList::push_back(Request* request) {
+  request->previous = back;
+  request->following = nullptr;
+  (back != nullptr ? back->following : front) = request;
+  back = request;
+}
+
+void RequestList::remove(Request* request) {
+  (request->previous != nullptr ? request->previous->following : front) = request->following;
+  (request->following != nullptr ? request->following->previous : back) = request->previous;
+  request->previous = request->following = nullptr;
+}
+
+Channel::Channel(const ChannelOptions& options)
+    : matching(options.peers[options.rank]), options_(options) {
+  for (size_t i = 0; i < options_.peers.size(); ++i) {
+    comm_ranks_.emplace(options_.peers[i], static_cast<int>(i));
+  }
+}
+
+int Channel::comm_rank(int lane_rank) const {
+  const auto at = comm_ranks_.find(lane_rank);
+  return at == comm_ranks_.end() ? -1 : at->second;
+}
+
+Status Channel::submit(Home* home, const Call& call, int references, Inbox& inbox,
+                       Request** request) {
+  const std::lock_guard lock(submit_mutex_);
+  if (broken()) return state();
+  Request* const r = take_free();
+  r->channel = this;
+  r->home = home;
+  r->call = call;
+  r->element = reduce::size_of(call.reduction.type);
+  r->number = call.kind == RequestKind::kSchedule ? next_number_++ : 0;
+  r->references.store(references, std::memory_order_relaxed);
+  r->phase = Request::Phase::kQueued;
+  r->touched = false;
+  r->deadline = kNever;
+  r->message = {};
+  r->source = -1;
+  r->complete.store(false, std::memory_order_relaxed);
+  outstanding.fetch_add(1);
+  *request = r;
+  inbox.push(r);
+  return {};
+}
+
+Request* Channel::take_free() {
+  if (free_ == nullptr) free_ = freed_.exchange(nullptr);
+  if (free_ == nullptr) {
+    all_.push_back(std::make_unique<Request>());
+    return all_.back().get();
+  }
+  Request* const request = free_;
+  free_ = request->next_free;
+  return request;
+}
+
+void Channel::unreference(Request* request) {
+  if (request->references.fetch_sub(1) != 1) return;
+  request->result = Status();
+  Request* head = freed_.load(std::memory_order_relaxed);
+  do {
+    request->next_free = head;
+  } while (!freed_.compare_exchange_weak(head, request));
+}
+
+bool Channel::break_with(const Status& cause) {
+  const std::lock_guard lock(status_mutex_);
+  if (!cause_.ok()) return false;
+  cause_ =
+      cause.ok() ? Status(tbcclInternalError, "a communicator was broken without a cause") : cause;
+  broken_.store(true);
+  return true;
+}
+
+Status Channel::state() const {
+  if (!broken()) return {};
+  const std::lock_guard lock(status_mutex_);
+  return cause_;
+}
+
+}  // namespace tbccl::engine

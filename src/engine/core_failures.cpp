@@ -1,0 +1,178 @@
+// What breaks channels, and what a request's clock does: see "Failures" in README.md.
+#include <algorithm>
+#include <cassert>
+
+#include "base/log.h"
+#include "engine/callbacks.h"
+#include "engine/core.h"
+
+namespace tbccl::engine {
+
+void Core::break_later(Channel* channel, const Status& cause) {
+  breaks_.emplace_back(channel, cause);
+}
+
+void Core::break_peer(int peer, const Status& cause) {
+  for (const auto& channel : channels_) {
+    if (channel->comm_rank(peer) >= 0) break_later(channel.get(), cause);
+  }
+}
+
+bool Core::handle_breaks() {
+  bool any = false;
+  while (!breaks_.empty()) {  // a withdrawal may find another failure
+    any = true;
+    const auto [channel, cause] = std::move(breaks_.back());
+    breaks_.pop_back();
+    break_channel(channel, cause);
+  }
+  return any;
+}
+
+void Core::break_channel(Channel* channel, const Status& cause) {
+  if (channel->broken_handled) return;
+  channel->broken_handled = true;
+  channel->break_with(cause);
+  const Status first = channel->state();
+  for (Request* r = channel->active.front; r != nullptr; r = r->following) withdraw(r);
+  std::erase_if(touched_, [channel](Request* r) { return r->channel == channel; });
+  channel->active_schedules = 0;
+  while (Request* const request = channel->active.front) {
+    request->touched = false;
+    channel->active.remove(request);
+    finish(request, first);
+  }
+  while (Request* const request = channel->queued.front) {
+    gates_.forget(request);
+    channel->queued.remove(request);
+    finish(request, first);
+  }
+  log::info("communicator {} is broken: {}", channel->options().name, first.text());
+  events_.broken(channel->options().comm, first);
+}
+
+void Core::withdraw(Request* request) {
+  request->phase = Request::Phase::kWithdrawing;
+  if (request->call.kind == RequestKind::kSchedule) {
+    request->execution.withdraw();
+    return;
+  }
+  Message& message = request->message;
+  if (message.send != nullptr) links_.withdraw(message.send);
+  if (message.recv != nullptr) links_.withdraw(message.recv);
+  message.send = nullptr;
+  message.recv = nullptr;
+  request->channel->matching.forget(request, request->call.tag);
+}
+
+void Core::mismatch(int peer, const link::Key& key, void* owner, uint32_t) {
+  Channel* const channel =
+      owner != nullptr ? static_cast<Request*>(owner)->channel : find(key.comm);
+  if (channel == nullptr) return;
+  const std::string mine =
+      owner != nullptr ? record_of(static_cast<Request*>(owner)).text : "another one";
+  const std::string where =
+      key.cls == link::Class::kPointToPoint
+          ? fmt::format("message {} with tag {}", key.op, static_cast<int>(key.step))
+          : fmt::format("operation {}", key.op);
+  break_later(channel,
+              Status(tbcclInvalidUsage,
+                     fmt::format("ranks disagree about {} of communicator {}: on rank {} it is {}, "
+                                 "and rank {} called it with different arguments; all ranks must "
+                                 "make the same calls in the same order, with equal operation, "
+                                 "count, type, operator and root",
+                                 where, channel->options().name, channel->options().rank, mine,
+                                 channel->comm_rank(peer))));
+}
+
+void Core::peer_failed(int peer, const Status& status) { break_peer(peer, status); }
+
+// --- timers -------------------------------------------------------------------------------------
+
+void Core::timers() {
+  next_check_ = kNever;
+  for (const auto& channel : channels_) {
+    for (Request* r = channel->active.front; r != nullptr; r = r->following) {
+      if (now_ >= r->deadline) {
+        break_later(channel.get(), timed_out(r));
+        break;
+      }
+      uint64_t stalls_at = std::max(r->progressed_at, r->reported_at) + kStallNs;
+      if (now_ >= stalls_at) {
+        r->reported_at = now_;
+        stalls_at = now_ + kStallNs;
+        events_.stalled(channel->options().comm, record_of(r));
+      }
+      next_check_ = std::min({next_check_, r->deadline, stalls_at});
+    }
+  }
+  handle_breaks();
+}
+
+Status Core::timed_out(const Request* request) const {
+  std::string peers;
+  for (const int rank : waiting_for(request)) {
+    const int peer = request->channel->options().peers[rank];
+    peers += fmt::format("{}rank {} ({})", peers.empty() ? "" : ", ", rank, links_.describe(peer));
+  }
+  if (peers.empty()) peers = "nobody in particular";
+  const CallRecord record = record_of(request);
+  const std::string number = record.number > 0 ? fmt::format(", operation {}", record.number) : "";
+  return Status(tbcclTimeout,
+                fmt::format("{}{} of communicator {}, did not finish within {} s: rank {} waits "
+                            "for {}; check that every rank makes this call, or raise TBCCL_TIMEOUT",
+                            record.text, number, request->channel->options().name,
+                            static_cast<double>(request->call.timeout_ns) / 1e9,
+                            request->channel->options().rank, peers));
+}
+
+std::vector<int> Core::waiting_for(const Request* request) const {
+  if (request->phase == Request::Phase::kQueued) return {};
+  if (request->call.kind == RequestKind::kSchedule) return request->execution.waiting_for();
+  if (request->call.peer == TBCCL_ANY_SOURCE && !request->message.matched) return {};
+  return {request->message.matched ? request->channel->comm_rank(request->message.peer)
+                                   : request->call.peer};
+}
+
+CallRecord Core::record_of(const Request* request) const {
+  CallRecord record;
+  record.number = request->number;
+  record.fingerprint = request->call.fingerprint;
+  record.text = request->call.describe != nullptr ? request->call.describe(request->call)
+                                                  : std::string(request->call.operation);
+  record.waiting_for = waiting_for(request);
+  return record;
+}
+
+CallRecord Core::record(Channel* channel) const {
+  const Request* oldest = channel->active.front;
+  for (const Request* r = oldest; r != nullptr; r = r->following) {
+    if (r->call.kind != RequestKind::kSchedule) continue;
+    oldest = r;
+    break;
+  }
+  return oldest != nullptr ? record_of(oldest) : CallRecord{};
+}
+
+// --- channels -----------------------------------------------------------------------------------
+
+Channel* Core::find(uint32_t comm) const {
+  for (const auto& channel : channels_) {
+    if (channel->options().comm == comm) return channel.get();
+  }
+  return nullptr;
+}
+
+Channel* Core::add_channel(const ChannelOptions& options) {
+  channels_.push_back(std::make_unique<Channel>(options));
+  links_.add_communicator(options.comm);
+  return channels_.back().get();
+}
+
+void Core::remove_channel(Channel* channel) {
+  std::erase_if(breaks_, [channel](const auto& entry) { return entry.first == channel; });
+  links_.remove_communicator(channel->options().comm);
+  std::erase_if(channels_, [channel](const auto& entry) { return entry.get() == channel; });
+}
+
+}  // namespace tbccl::engine

@@ -1,0 +1,82 @@
+// A lane's parts put together, and how threads come by its token and give it up.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+
+#include "engine/callbacks.h"
+#include "engine/core.h"
+#include "engine/engine.h"
+#include "engine/fork.h"
+#include "engine/inbox.h"
+#include "engine/poller.h"
+#include "engine/token.h"
+#include "engine/waiting.h"
+#include "engine/worker.h"
+
+namespace tbccl::engine {
+
+class Home {
+ public:
+  Home(const LaneOptions& options, const link::Options& link_options, LaneEvents& events);
+
+  // Takes the token if it is free, or from the listening worker.
+  bool take();
+  bool may_take() const;
+  // Holder: makes progress until done(), or the time; sleeps at most `nap` at once.
+  template <class Done>
+  bool hold(const Done& done, uint64_t deadline, uint64_t nap);
+  // Gives the token up and sees to it that what is outstanding goes on.
+  void leave();
+  // After pushing to the inbox, by a thread that will not take the token itself.
+  void pushed();
+  // Nobody holds the token and something is outstanding: somebody is woken.
+  void ensure_served();
+
+  // Runs f while nobody else touches the lane: here, or by whoever holds the token.
+  void visit(const std::function<void(Core&)>& f);
+  bool wait(Request* request, uint64_t timeout_ns);
+  bool drive(const std::function<bool(link::Links&)>& done, uint64_t deadline);
+
+  bool in_child() const { return generation_ != fork_generation(); }
+
+  const uint64_t spin_ns;  // 0 where as many ranks run as there are cores
+  const uint64_t yield_ns;
+  Status status;  // not ok: the system refused what a lane needs; nothing works
+
+  Token token;
+  Inbox inbox;
+  Poller poller;
+  Waiters waiters;
+  Callbacks callbacks;
+  Core core;
+  Worker worker;
+
+ private:
+  void wait_for_holder(Request* request, uint64_t deadline);
+  // Holder: until a descriptor is ready, somebody rings, or a timer.
+  void sleep(uint64_t deadline, uint64_t nap);
+
+  const uint64_t generation_;
+};
+
+template <class Done>
+bool Home::hold(const Done& done, uint64_t deadline, uint64_t nap) {
+  Pace pace(spin_ns, yield_ns);
+  for (;;) {
+    const bool progressed = core.round();
+    if (done()) return true;
+    const uint64_t now = core.now();
+    if (now >= deadline) return false;
+    if (progressed) {
+      pace.progressed(now);
+    } else if (!pace.pass(now)) {
+      sleep(deadline, nap);
+      pace.progressed(0);
+    }
+  }
+}
+
+}  // namespace tbccl::engine

@@ -1,0 +1,190 @@
+// The entry points of engine.h.
+#include <algorithm>
+
+#include "engine/home.h"
+
+namespace tbccl::engine {
+
+struct Lane::State : Home {
+  using Home::Home;
+};
+
+namespace {
+
+// Counts this thread as being inside a call on the channel.
+class Inside {
+ public:
+  explicit Inside(Channel* channel) : channel_(channel) { channel_->inside.fetch_add(1); }
+  ~Inside() { channel_->inside.fetch_sub(1); }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  Channel* channel_;
+};
+
+Status in_progress() {
+  return Status(tbcclInProgress, "the operation has not completed in the given time");
+}
+
+}  // namespace
+
+Lane::Lane(const LaneOptions& options, const link::Options& links, LaneEvents& events)
+    : state_(std::make_unique<State>(options, links, events)) {}
+
+Lane::~Lane() {
+  if (state_->in_child()) {
+    // Its threads do not exist here and its sockets are the parent's: nothing of it may be touched.
+    (void)state_.release();
+    return;
+  }
+  state_->worker.stop();
+  state_->callbacks.stop();
+  // The links close, under the token, with everything else.
+  while (!state_->take()) std::this_thread::yield();
+}
+
+Status Lane::status() const {
+  if (state_->in_child()) return forked_error();
+  return state_->status;
+}
+
+void Lane::with_links(const std::function<void(link::Links&)>& f) {
+  if (state_->in_child()) return;
+  state_->visit([&](Core& core) { f(core.links()); });
+}
+
+bool Lane::drive(const std::function<bool(link::Links&)>& done, uint64_t deadline_ns) {
+  if (state_->in_child()) return false;
+  return state_->drive(done, deadline_ns);
+}
+
+Channel* Lane::add_channel(const ChannelOptions& options) {
+  if (state_->in_child()) return nullptr;
+  Channel* channel = nullptr;
+  state_->visit([&](Core& core) { channel = core.add_channel(options); });
+  return channel;
+}
+
+void Lane::remove_channel(Channel* channel) {
+  if (state_->in_child()) return;
+  const auto left = [&](link::Links&) {
+    return channel->outstanding.load() == 0 && channel->inside.load() == 0;
+  };
+  state_->drive(left, kNever);
+  state_->visit([&](Core& core) { core.remove_channel(channel); });
+}
+
+Status Lane::submit(Channel* channel, const Call& call, Request** request) {
+  if (state_->in_child()) return forked_error();
+  if (!state_->status.ok()) return state_->status;
+  const Inside inside(channel);
+  int references = 2;
+  if (call.callback != nullptr) {
+    if (Status started = state_->callbacks.start(); !started.ok()) return started;
+    ++references;
+  }
+  if (Status taken = channel->submit(state_.get(), call, references, state_->inbox, request);
+      !taken.ok()) {
+    return taken;
+  }
+  state_->pushed();
+  return {};
+}
+
+Status Lane::run(Channel* channel, const Call& call) {
+  if (state_->in_child()) return forked_error();
+  if (!state_->status.ok()) return state_->status;
+  const Inside inside(channel);
+  int references = 2;
+  if (call.callback != nullptr) {
+    if (Status started = state_->callbacks.start(); !started.ok()) return started;
+    ++references;
+  }
+  Request* request = nullptr;
+  if (Status taken = channel->submit(state_.get(), call, references, state_->inbox, &request);
+      !taken.ok()) {
+    return taken;
+  }
+  // A free lane is taken by this thread; a sleeping holder has to see the request.
+  if (state_->token.state() == Token::State::kSleeping) state_->poller.ring();
+  state_->wait(request, kNever);
+  Status result = request->result;
+  channel->unreference(request);
+  return result;
+}
+
+bool Lane::test(Request* request, Status* result) {
+  if (state_->in_child()) {
+    *result = forked_error();
+    return true;
+  }
+  if (!request->complete.load()) return false;
+  *result = request->result;
+  return true;
+}
+
+Status Lane::wait(Request* request, uint64_t timeout_ns) {
+  if (state_->in_child()) return forked_error();
+  const Inside inside(request->channel);
+  if (!state_->wait(request, timeout_ns)) return in_progress();
+  return request->result;
+}
+
+int Lane::source(const Request* request) const { return request->source; }
+
+void Lane::release(Request* request) {
+  if (state_->in_child()) return;
+  request->channel->unreference(request);
+}
+
+void Lane::fail(Channel* channel, const Status& cause) {
+  if (state_->in_child()) return;
+  if (!channel->break_with(cause)) return;
+  state_->inbox.push(&channel->fail_item);
+  state_->pushed();
+}
+
+void Lane::peer_gone(int peer, const Status& cause) {
+  if (state_->in_child()) return;
+  state_->inbox.push(new PeerItem(Item::Kind::kPeerGone, peer, cause));
+  state_->pushed();
+}
+
+void Lane::peer_finished(int peer) {
+  if (state_->in_child()) return;
+  state_->inbox.push(new PeerItem(Item::Kind::kPeerFinished, peer, Status()));
+  state_->pushed();
+}
+
+Status Lane::state(Channel* channel) const {
+  if (state_->in_child()) return forked_error();
+  return channel->state();
+}
+
+CallRecord Lane::record(Channel* channel) {
+  CallRecord record;
+  if (state_->in_child()) return record;
+  state_->visit([&](Core& core) { record = core.record(channel); });
+  return record;
+}
+
+Status Lane::drain(Channel* channel, uint64_t deadline_ns) {
+  if (state_->in_child()) return forked_error();
+  const std::vector<int>& peers = channel->options().peers;
+  const int self = peers[channel->options().rank];
+  const auto drained = [&](link::Links& links) {
+    if (channel->broken()) return true;
+    return channel->outstanding.load() == 0 && std::all_of(peers.begin(), peers.end(), [&](int p) {
+             return p == self || links.idle(p);
+           });
+  };
+  if (state_->drive(drained, deadline_ns)) return channel->state();
+  return Status(tbcclTimeout,
+                "communicator " + channel->options().name +
+                    " still has operations in progress or messages that no peer has acknowledged");
+}
+
+uint64_t Lane::payload_received() const { return state_->core.payload_received(); }
+
+}  // namespace tbccl::engine

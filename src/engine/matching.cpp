@@ -1,0 +1,82 @@
+#include "engine/matching.h"
+
+#include <algorithm>
+
+#include "tbccl/tbccl.h"
+
+namespace tbccl::engine {
+
+uint64_t Matching::next_send(int peer, int tag) { return tags_[tag].next_send[peer]++; }
+
+void Matching::receive(Request* request, int peer, int tag, std::vector<Match>* matches) {
+  Tag& t = tags_[tag];
+  if (peer != TBCCL_ANY_SOURCE && t.pending.empty()) {
+    assign(t, request, peer, matches);
+    return;
+  }
+  t.pending.push_back({request, peer});
+  while (match_one(t, matches)) {
+  }
+}
+
+void Matching::announced(int tag, const Arrival& arrival, std::vector<Match>* matches) {
+  Tag& t = tags_[tag];
+  if (arrival.self != nullptr) {
+    const auto waiting = t.awaiting_self.find(arrival.number);
+    if (waiting != t.awaiting_self.end()) {
+      matches->push_back({waiting->second, arrival.peer, arrival.number, arrival.self});
+      t.awaiting_self.erase(waiting);
+      return;
+    }
+  }
+  t.arrivals.push_back(arrival);
+  while (match_one(t, matches)) {
+  }
+}
+
+void Matching::assign(Tag& tag, Request* request, int peer, std::vector<Match>* matches) {
+  const uint64_t number = tag.next_receive[peer]++;
+  Match match{request, peer, number, nullptr};
+  const auto at = std::find_if(tag.arrivals.begin(), tag.arrivals.end(), [&](const Arrival& a) {
+    return a.peer == peer && a.number == number;
+  });
+  if (at != tag.arrivals.end()) {
+    match.self = at->self;
+    tag.arrivals.erase(at);
+  }
+  if (peer == self_ && match.self == nullptr) {
+    tag.awaiting_self.emplace(number, request);
+    return;
+  }
+  matches->push_back(match);
+}
+
+// The first pending receive is from any source: it takes the first message, in the order of
+// arrival, that is the next one of its source. What then stands first with a known source is
+// decided too.
+bool Matching::match_one(Tag& tag, std::vector<Match>* matches) {
+  if (tag.pending.empty()) return false;
+  const Pending first = tag.pending.front();
+  int peer = first.peer;
+  if (peer == TBCCL_ANY_SOURCE) {
+    const auto at = std::find_if(tag.arrivals.begin(), tag.arrivals.end(), [&](const Arrival& a) {
+      const auto next = tag.next_receive.find(a.peer);
+      return a.number == (next == tag.next_receive.end() ? 0 : next->second);
+    });
+    if (at == tag.arrivals.end()) return false;
+    peer = at->peer;
+  }
+  tag.pending.pop_front();
+  assign(tag, first.request, peer, matches);
+  return true;
+}
+
+void Matching::forget(Request* request, int tag) {
+  const auto at = tags_.find(tag);
+  if (at == tags_.end()) return;
+  at->second.pending.remove_if([&](const Pending& p) { return p.request == request; });
+  at->second.arrivals.remove_if([&](const Arrival& a) { return a.self == request; });
+  std::erase_if(at->second.awaiting_self, [&](const auto& w) { return w.second == request; });
+}
+
+}  // namespace tbccl::engine

@@ -1,0 +1,87 @@
+#include "engine/program.h"
+
+#include <algorithm>
+
+namespace tbccl::engine {
+
+using schedule::Dep;
+using schedule::Phase;
+
+void Program::prepare(const std::shared_ptr<const Plan>& plan, uint64_t count, uint32_t element) {
+  const bool same_plan = plan == plan_;
+  if (same_plan && count == count_ && element == element_) return;
+  plan_ = plan;
+  count_ = count;
+  element_ = element;
+  if (!same_plan) {
+    lay_out();
+    collect_dependents();
+    collect_lowest();
+  }
+  const schedule::Schedule& s = plan_->schedule;
+  offsets_.resize(static_cast<size_t>(s.pieces) + 1);
+  schedule::piece_offsets(s.pieces, count, element, offsets_);
+  slot_bytes_ = 0;
+  if (s.scratch_slots > 0) {
+    slot_bytes_ = (schedule::scratch_slot_bytes(s, offsets_, kSlotWindowBytes) + 63) / 64 * 64;
+  }
+}
+
+void Program::lay_out() {
+  const schedule::Schedule& s = plan_->schedule;
+  // A fold that frees ring slots waits for every contribution, so that all of them must be able to
+  // flow at once, here and at the ranks that send them.
+  const bool rings = std::any_of(s.phases.begin(), s.phases.end(),
+                                 [](const Phase& phase) { return phase.consumer >= 0; });
+  layout_.assign(s.phases.size(), {});
+  steps_ = 0;
+  for (size_t p = 0; p < s.phases.size(); ++p) {
+    const int32_t repeat = std::max(s.phases[p].repeat, 0);
+    layout_[p].window = rings ? repeat : std::min(repeat, kWindow);
+    layout_[p].first_step = steps_;
+    steps_ += static_cast<uint32_t>(layout_[p].window);
+  }
+}
+
+void Program::collect_dependents() {
+  const auto& phases = plan_->schedule.phases;
+  dependents_.clear();
+  for (size_t p = 0; p < phases.size(); ++p) {
+    layout_[p].dependents_begin = static_cast<uint32_t>(dependents_.size());
+    for (size_t q = 0; q < phases.size(); ++q) {
+      const bool waits =
+          std::any_of(phases[q].deps.begin(), phases[q].deps.end(),
+                      [p](const Dep& dep) { return dep.phase == static_cast<int>(p); });
+      if (waits || phases[q].consumer == static_cast<int>(p)) {
+        dependents_.push_back(static_cast<uint16_t>(q));
+      }
+    }
+    layout_[p].dependents_count =
+        static_cast<uint32_t>(dependents_.size()) - layout_[p].dependents_begin;
+  }
+}
+
+void Program::collect_lowest() {
+  const auto& phases = plan_->schedule.phases;
+  lowest_piece_.clear();
+  for (const Phase& waiting : phases) {
+    for (const Dep& dep : waiting.deps) {
+      Layout& layout = layout_[dep.phase];
+      if (dep.shift != schedule::kAllIterations || layout.lowest_begin != UINT32_MAX) continue;
+      const Phase& target = phases[dep.phase];
+      layout.lowest_begin = static_cast<uint32_t>(lowest_piece_.size());
+      lowest_piece_.resize(lowest_piece_.size() + static_cast<size_t>(target.repeat));
+      int32_t lowest = INT32_MAX;
+      for (int32_t i = target.repeat - 1; i >= 0; --i) {
+        lowest = std::min(lowest, target.piece.at(i));
+        lowest_piece_[layout.lowest_begin + i] = lowest;
+      }
+    }
+  }
+}
+
+uint64_t Program::lowest_from(int p, int32_t i) const {
+  return offsets_[lowest_piece_[layout_[p].lowest_begin + i]];
+}
+
+}  // namespace tbccl::engine

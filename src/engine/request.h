@@ -1,0 +1,63 @@
+// One operation, from its submission until its last reference is given up.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "engine/engine.h"
+#include "engine/execution.h"
+#include "engine/inbox.h"
+
+namespace tbccl::engine {
+
+class Home;
+struct Waiter;
+
+// Point-to-point calls: the one message, once it has a number.
+struct Message {
+  int peer = 0;  // rank of the links; of the peer, once that is known
+  bool matched = false;
+  bool done = false;
+  uint64_t number = 0;
+  link::Send* send = nullptr;
+  link::Recv* recv = nullptr;
+};
+
+struct Request final : Item {
+  enum class Phase : uint8_t { kQueued, kActive, kWithdrawing, kComplete };
+
+  Request() : Item(Item::Kind::kSubmit) {}
+
+  // --- set by the submitter, before the push ---
+  Channel* channel = nullptr;
+  Home* home = nullptr;
+  Call call;
+  uint64_t number = 0;             // schedules: of the operation in its communicator, from 1
+  uint32_t element = 1;            // bytes
+  std::atomic<int> references{0};  // user, lane, callback
+
+  // --- the holder's ---
+  Phase phase = Phase::kQueued;
+  bool touched = false;  // is in Core's list of requests to settle
+  uint64_t deadline = kNever;
+  uint64_t progressed_at = 0;
+  uint64_t reported_at = 0;  // last report of a stall
+  Execution execution;       // schedules
+  Message message;
+  Request* previous = nullptr;   // among the channel's active ones, or, by `following` alone,
+  Request* following = nullptr;  // among its queued ones, or in the queue of callbacks
+
+  // --- guarded by Waiters' mutex ---
+  Waiter* waiter = nullptr;
+
+  // --- written by the holder before `complete` is set ---
+  Status result;
+  int source = -1;  // rank of the communicator
+  std::atomic<bool> complete{false};
+
+  Request* next_free = nullptr;  // the pool's
+
+  uint64_t bytes() const { return call.count * element; }
+};
+
+}  // namespace tbccl::engine

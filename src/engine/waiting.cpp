@@ -1,0 +1,236 @@
+#include "engine/waiting.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "engine/home.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>
+#endif
+
+namespace tbccl::engine {
+namespace {
+
+void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+uint64_t deadline_of(uint64_t timeout_ns) {
+  if (timeout_ns == kNever) return kNever;
+  const uint64_t now = now_ns();
+  return timeout_ns > kNever - now ? kNever : now + timeout_ns;
+}
+
+}  // namespace
+
+bool Pace::pass(uint64_t now) {
+  if (since_ == 0) since_ = now;
+  const uint64_t idle = now - since_;
+  if (idle < spin_ns_) {
+    relax();
+    return true;
+  }
+  if (idle >= std::max(spin_ns_, yield_ns_)) return false;
+  sched_yield();
+  return true;
+}
+
+void Waiter::sleep(uint64_t deadline) {
+  std::unique_lock lock(mutex_);
+  while (!signalled_) {
+    if (deadline == kNever) {
+      condition_.wait(lock);
+      continue;
+    }
+    const uint64_t now = now_ns();
+    if (now >= deadline) return;
+    condition_.wait_for(
+        lock, std::chrono::nanoseconds(std::min<uint64_t>(deadline - now, 1'000'000'000)));
+  }
+}
+
+void Waiter::signal() {
+  const std::lock_guard lock(mutex_);
+  signalled_ = true;
+  condition_.notify_one();
+}
+
+void Waiters::add(Waiter* waiter, Request* request) {
+  const std::lock_guard lock(mutex_);
+  list_.push_back(waiter);
+  request->waiter = waiter;
+  asleep_.fetch_add(1);
+}
+
+void Waiters::remove(Waiter* waiter, Request* request) {
+  const std::lock_guard lock(mutex_);
+  list_.erase(std::find(list_.begin(), list_.end(), waiter));
+  request->waiter = nullptr;
+  asleep_.fetch_sub(1);
+}
+
+bool Waiters::hand_over() {
+  if (asleep_.load() == 0) return false;
+  const std::lock_guard lock(mutex_);
+  if (list_.empty()) return false;
+  list_.front()->signal();
+  return true;
+}
+
+void Waiters::completed(Request* request) {
+  if (asleep_.load() == 0) return;
+  const std::lock_guard lock(mutex_);
+  if (request->waiter != nullptr) request->waiter->signal();
+}
+
+// Without the token: for a while the request may complete, or the token become free, any moment.
+void Home::wait_for_holder(Request* request, uint64_t deadline) {
+  waiters.wanting.fetch_add(1);
+  const auto may_go = [&] { return request->complete.load() || may_take(); };
+  Pace pace(spin_ns, yield_ns);
+  bool go = may_go();
+  for (uint64_t now = now_ns(); !go && now < deadline && pace.pass(now); now = now_ns()) {
+    go = may_go();
+  }
+  if (!go) {
+    Waiter waiter;
+    waiters.add(&waiter, request);
+    if (!may_go()) waiter.sleep(deadline);
+    waiters.remove(&waiter, request);
+  }
+  waiters.wanting.fetch_sub(1);
+}
+
+bool Home::wait(Request* request, uint64_t timeout_ns) {
+  const auto done = [request] { return request->complete.load(); };
+  if (done()) return true;
+  const uint64_t deadline = deadline_of(timeout_ns);
+  bool complete = false;
+  while (!(complete = done()) && now_ns() < deadline) {
+    if (take()) {
+      complete = hold(done, deadline, kNever);
+      leave();
+      return complete;
+    }
+    wait_for_holder(request, deadline);
+  }
+  // The token may have been handed over to this thread in the meantime.
+  ensure_served();
+  return complete;
+}
+
+bool Home::drive(const std::function<bool(link::Links&)>& done, uint64_t deadline) {
+  constexpr uint64_t kNap = 1'000'000;  // `done` may look at things that ring no bell
+  for (;;) {
+    if (take()) {
+      const bool answer = hold([&] { return done(core.links()); }, deadline, kNap);
+      leave();
+      return answer;
+    }
+    bool answer = false;
+    visit([&](Core& c) { answer = done(c.links()); });
+    if (answer) return true;
+    if (now_ns() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kNap));
+  }
+}
+
+namespace {
+
+// Progress of several lanes by one thread that holds none of them for longer than a round.
+class AnyWait {
+ public:
+  AnyWait(Request* const* requests, int count) : requests_(requests), count_(count) {
+    for (int i = 0; i < count; ++i) {
+      if (requests[i] == nullptr) continue;
+      Home* const home = requests[i]->home;
+      if (std::find(homes_.begin(), homes_.end(), home) == homes_.end()) homes_.push_back(home);
+    }
+  }
+
+  int complete() const {
+    for (int i = 0; i < count_; ++i) {
+      if (requests_[i] != nullptr && requests_[i]->complete.load()) return i;
+    }
+    return -1;
+  }
+
+  // Until one is complete, the time is over, or there was no progress for a while.
+  int progress(uint64_t deadline) {
+    for (Home* home : homes_) home->waiters.wanting.fetch_add(1);
+    Pace pace(homes_.front()->spin_ns, homes_.front()->yield_ns);
+    int found = complete();
+    for (uint64_t now = now_ns(); found < 0 && now < deadline; now = now_ns()) {
+      bool progressed = false;
+      for (Home* home : homes_) {
+        if (!home->take()) continue;
+        progressed |= home->core.round();
+        home->core.links().flush();
+        home->token.release();
+      }
+      found = complete();
+      if (progressed) {
+        pace.progressed(now);
+      } else if (!pace.pass(now)) {
+        break;
+      }
+    }
+    for (Home* home : homes_) {
+      home->waiters.wanting.fetch_sub(1);
+      home->ensure_served();
+    }
+    return found;
+  }
+
+  void sleep(uint64_t deadline) {
+    Waiter waiter;
+    for_each([&](Request* r) { r->home->waiters.add(&waiter, r); });
+    if (complete() < 0) waiter.sleep(deadline);
+    for_each([&](Request* r) { r->home->waiters.remove(&waiter, r); });
+    for (Home* home : homes_) home->ensure_served();
+  }
+
+ private:
+  template <class F>
+  void for_each(const F& f) {
+    for (int i = 0; i < count_; ++i) {
+      if (requests_[i] != nullptr) f(requests_[i]);
+    }
+  }
+
+  Request* const* requests_;
+  int count_;
+  std::vector<Home*> homes_;
+};
+
+}  // namespace
+
+Status wait_any(Request* const* requests, int count, uint64_t timeout_ns, int* index) {
+  const bool none = std::all_of(requests, requests + std::max(count, 0),
+                                [](const Request* r) { return r == nullptr; });
+  if (none) return Status(tbcclInvalidArgument, "wait-any was given no request");
+  for (int i = 0; i < count; ++i) {
+    if (requests[i] != nullptr && requests[i]->home->in_child()) return forked_error();
+  }
+  const uint64_t deadline = deadline_of(timeout_ns);
+  AnyWait any(requests, count);
+  for (;;) {
+    const int found = any.progress(deadline);
+    if (found >= 0) {
+      *index = found;
+      return requests[found]->result;
+    }
+    if (now_ns() >= deadline) {
+      return Status(tbcclInProgress, "none of the requests has completed in the given time");
+    }
+    any.sleep(deadline);
+  }
+}
+
+}  // namespace tbccl::engine
