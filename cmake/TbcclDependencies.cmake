@@ -1,5 +1,6 @@
 # Dependencies come from the system's package manager; sh cmake/quickstart.sh installs them. What
-# the library cannot be built without is an error here; the rest degrades with a message.
+# the library cannot be built without is an error here; the rest degrades with a message. What only
+# tools, benchmarks or tests need is looked for in their folders.
 find_package(Threads REQUIRED)
 find_package(PkgConfig QUIET)
 
@@ -54,21 +55,3 @@ tbccl_optional_library(hwloc hwloc TBCCL_HAVE_HWLOC "threads are not placed near
 tbccl_optional_library(sodium libsodium TBCCL_HAVE_SODIUM "TBCCL_SECRET will be refused"
                        "apt-get install libsodium-dev, or brew install libsodium")
 list(REMOVE_DUPLICATES TBCCL_OPTIONAL_LIBRARIES)
-
-# --- tools and benchmarks ---
-
-if(TBCCL_BUILD_BENCH)
-  find_path(TBCCL_CLI11_INCLUDE_DIR CLI/CLI.hpp)
-  if(NOT TBCCL_CLI11_INCLUDE_DIR)
-    message(FATAL_ERROR "CLI11 was not found: apt-get install libcli11-dev, or brew install cli11 "
-                        "(or -DTBCCL_BUILD_BENCH=OFF)")
-  endif()
-  add_library(tbccl_cli11 INTERFACE)
-  target_include_directories(tbccl_cli11 SYSTEM INTERFACE "${TBCCL_CLI11_INCLUDE_DIR}")
-
-  find_package(benchmark QUIET)
-  if(NOT benchmark_FOUND)
-    message(STATUS "Google Benchmark was not found: bench/micro is not built "
-                   "(apt-get install libbenchmark-dev, or brew install google-benchmark)")
-  endif()
-endif()

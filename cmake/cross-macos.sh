@@ -35,7 +35,7 @@ for header in asio.hpp asio fmt nlohmann; do
   [ -e "$out/include/$header" ] || skip "$header was not found in /usr/include or /usr/local/include"
 done
 
-flags="-target $target -std=c++20 -O1 -fPIC -Wall -Wextra -Werror=return-type -ffp-contract=off
+flags="-target $target -std=c++20 -O0 -fno-sanitize=undefined -fPIC -Wall -Wextra -Werror=return-type -ffp-contract=off
  -fvisibility=hidden -Iinclude -Isrc -Itransports -isystem $out/include
  -DFMT_HEADER_ONLY=1 -DASIO_STANDALONE -DASIO_NO_DEPRECATED"
 
@@ -56,7 +56,7 @@ sources=$(find src transports -name '*.cpp' | sort)
 } > "$out/makefile"
 make -f "$out/makefile" -j "$(getconf _NPROCESSORS_ONLN)" -k all
 
-"$zig" cc -target $target -std=c99 -O1 -Iinclude -c examples/c/allreduce.c -o "$out/allreduce.o"
+"$zig" cc -target $target -std=c99 -O0 -fno-sanitize=undefined -Iinclude -c examples/c/allreduce.c -o "$out/allreduce.o"
 objects=
 for source in $sources; do
   objects="$objects $out/objects/$(echo "${source%.cpp}" | tr / -).o"
