@@ -111,7 +111,7 @@ TEST_CASE("names, sizes and legal pairs") {
     REQUIRE_FALSE(reduce::legal(type, static_cast<tbcclRedOp_t>(5)));
     REQUIRE_FALSE(reduce::legal(type, tbcclRedOpDynamic));
   }
-  for (const int number : {-1, 12, 15, 21, 1000}) {
+  for (const int number : {12, 15, 21, 31}) {
     const auto type = static_cast<tbcclDataType_t>(number);
     REQUIRE(reduce::size_of(type) == 0);
     REQUIRE_FALSE(reduce::legal(type, tbcclSum));
