@@ -1,0 +1,198 @@
+// Deadlines, aborts, mismatches and lost peers: what breaks, what is said, and that memory given to
+// a failed call is at rest afterwards.
+#include <algorithm>
+#include <vector>
+
+#include "group.h"
+#include "unit/catch.h"
+
+namespace tbccl::testing {
+namespace {
+
+constexpr uint64_t kMillisecond = 1'000'000;
+constexpr uint64_t kCount = 1'000'000;
+
+engine::Call large(int rank, int size, std::vector<float>& input, std::vector<float>& output,
+                   const char* algorithm = "ring") {
+  return all_reduce(make_plan(algorithm, {}, rank, size), input.data(), output.data(),
+                    input.size());
+}
+
+// Writes a pattern over memory that a failed call had, and sees whether anybody touches it.
+bool at_rest(std::vector<float>& memory) {
+  std::fill(memory.begin(), memory.end(), 12345.0f);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  return std::all_of(memory.begin(), memory.end(), [](float x) { return x == 12345.0f; });
+}
+
+TEST_CASE("a deadline names the operation and who is waited for, and breaks the channel") {
+  GroupOptions options;
+  options.size = 3;
+  options.wire = GENERATE(Wire::kMemory, Wire::kTcp);
+  options.channels = 2;
+  Group group(options);
+  std::vector<float> input(kCount, 1), output(kCount, 0);
+  auto call = large(0, 3, input, output);
+  call.timeout_ns = 200 * kMillisecond;
+  const Status result = group.lane(0).run(group.channel(0), call);
+  INFO(result.text());
+  REQUIRE(result.code() == tbcclTimeout);
+  REQUIRE(result.text().find("all-reduce of 1000000 elements") != std::string::npos);
+  REQUIRE(result.text().find("operation 1") != std::string::npos);
+  REQUIRE(result.text().find("rank 1") != std::string::npos);
+  REQUIRE(group.lane(0).state(group.channel(0)).code() == tbcclTimeout);
+  REQUIRE(group.lane(0).run(group.channel(0), call).text() == result.text());
+  REQUIRE(group.events(0).broken_count(1) == 1);
+  REQUIRE(at_rest(output));
+  // The other communicator is as good as before.
+  std::vector<Status> results(3);
+  group.each([&](int rank) {
+    std::vector<float> in(100, 1), out(100, 0);
+    results[rank] = group.lane(rank).run(group.channel(rank, 1), large(rank, 3, in, out));
+    if (out[99] != 3) results[rank] = Status(tbcclInternalError, "wrong sum");
+  });
+  for (const Status& status : results) REQUIRE(status.text() == "");
+}
+
+TEST_CASE("abort while ranks are blocked in the middle of a transfer") {
+  GroupOptions options;
+  options.size = 3;
+  options.wire = GENERATE(Wire::kMemory, Wire::kTcp);
+  Group group(options);
+  // Rank 2 never joins, so that the others block half-way, each with sends and receives open.
+  std::vector<std::vector<float>> in(2, std::vector<float>(kCount, 1)),
+      out(2, std::vector<float>(kCount, 0));
+  std::vector<std::vector<float>> more_in(2, std::vector<float>(kCount, 1)),
+      more_out(2, std::vector<float>(kCount, 0));
+  std::vector<engine::Request*> behind(2);
+  std::vector<Status> results(2);
+  std::vector<std::thread> blocked;
+  for (int rank = 0; rank < 2; ++rank) {
+    REQUIRE(group.lane(rank)
+                .submit(group.channel(rank), large(rank, 3, more_in[rank], more_out[rank]),
+                        &behind[rank])
+                .ok());
+    blocked.emplace_back([&, rank] {
+      results[rank] =
+          group.lane(rank).run(group.channel(rank), large(rank, 3, in[rank], out[rank]));
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const uint64_t start = now_ns();
+  for (int rank = 0; rank < 2; ++rank) {
+    group.lane(rank).fail(group.channel(rank), Status(tbcclAborted, "aborted by the test"));
+    group.lane(rank).fail(group.channel(rank), Status(tbcclRemoteError, "too late"));
+  }
+  for (std::thread& thread : blocked) thread.join();
+  REQUIRE(now_ns() - start < 5'000 * kMillisecond);
+  for (int rank = 0; rank < 2; ++rank) {
+    REQUIRE(results[rank].code() == tbcclAborted);
+    REQUIRE(group.lane(rank).wait(behind[rank], kNever).code() == tbcclAborted);
+    REQUIRE(at_rest(out[rank]));
+    REQUIRE(at_rest(more_out[rank]));
+    group.lane(rank).release(behind[rank]);
+    REQUIRE(group.events(rank).broken_count(1) == 1);
+  }
+}
+
+TEST_CASE("different arguments are an error that shows this rank's") {
+  Group group({.size = 2});
+  std::vector<Status> results(2);
+  group.each([&](int rank) {
+    std::vector<float> in(1000 + rank, 1), out(1000 + rank, 0);
+    auto call = large(rank, 2, in, out, "direct");
+    call.timeout_ns = 20'000 * kMillisecond;
+    results[rank] = group.lane(rank).run(group.channel(rank), call);
+    // What comm/ does for the other ranks.
+    group.lane(1 - rank).fail(group.channel(1 - rank), results[rank]);
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    INFO(results[rank].text());
+    REQUIRE(results[rank].code() == tbcclInvalidUsage);
+  }
+  REQUIRE((results[0].text().find("all-reduce of 1000 elements") != std::string::npos ||
+           results[1].text().find("all-reduce of 1001 elements") != std::string::npos));
+}
+
+TEST_CASE("a lost peer breaks the channels it is a member of, naming it") {
+  GroupOptions options;
+  options.size = 3;
+  options.wire = GENERATE(Wire::kMemory, Wire::kTcp);
+  Group group(options);
+  std::vector<std::vector<float>> in(2, std::vector<float>(kCount, 1)),
+      out(2, std::vector<float>(kCount, 0));
+  std::vector<Status> results(2);
+  std::vector<std::thread> blocked;
+  for (int rank = 0; rank < 2; ++rank) {
+    blocked.emplace_back([&, rank] {
+      results[rank] =
+          group.lane(rank).run(group.channel(rank), large(rank, 3, in[rank], out[rank]));
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  group.drop(2);
+  for (std::thread& thread : blocked) thread.join();
+  for (int rank = 0; rank < 2; ++rank) {
+    INFO(results[rank].text());
+    REQUIRE(results[rank].code() == tbcclRemoteError);
+    REQUIRE(results[rank].text().find("rank 2") != std::string::npos);
+    REQUIRE(at_rest(out[rank]));
+  }
+}
+
+TEST_CASE("the control plane's word that a peer is gone is believed at once") {
+  Group group({.size = 2});
+  std::vector<float> in(10, 1), out(10, 0);
+  Status result;
+  std::thread blocked([&] { result = group.lane(0).run(group.channel(0), large(0, 2, in, out)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  group.lane(0).peer_gone(1, Status(tbcclRemoteError, "rank 1 is gone: said the test"));
+  blocked.join();
+  REQUIRE(result.text() == "rank 1 is gone: said the test");
+}
+
+TEST_CASE("a request without progress is reported each second") {
+  Group group({.size = 2});
+  std::vector<float> in(10, 1), out(10, 0);
+  engine::Request* request = nullptr;
+  REQUIRE(group.lane(0).submit(group.channel(0), large(0, 2, in, out), &request).ok());
+  REQUIRE(eventually([&] { return group.events(0).stalls().size() >= 2; }));
+  const engine::CallRecord record = group.events(0).stalls().front();
+  REQUIRE(record.number == 1);
+  REQUIRE(record.text == "all-reduce of 10 elements");
+  REQUIRE(record.waiting_for == std::vector<int>{1});
+  REQUIRE(group.lane(0).state(group.channel(0)).ok());
+  group.lane(0).release(request);  // detached; ends with the group
+}
+
+TEST_CASE("a cut trunk costs nothing but its bandwidth") {
+  GroupOptions options;
+  options.size = 2;
+  options.trunks = 2;
+  Group group(options);
+  std::atomic<bool> stop{false};
+  std::thread cutter([&] {
+    for (int i = 0; i < 20 && !stop; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      const std::vector<int> open = group.network()->connections();
+      if (open.size() >= 2) group.network()->kill(open[i % open.size()]);
+    }
+  });
+  std::atomic<int> wrong{0};
+  group.each([&](int rank) {
+    for (int i = 0; i < 30; ++i) {
+      std::vector<float> in(200'000, static_cast<float>(rank + i)), out(200'000, 0);
+      const Status result = group.lane(rank).run(group.channel(rank), large(rank, 2, in, out));
+      if (!result.ok() ||
+          std::count(out.begin(), out.end(), static_cast<float>(2 * i + 1)) != 200'000) {
+        ++wrong;
+      }
+    }
+  });
+  stop = true;
+  cutter.join();
+  REQUIRE(wrong == 0);
+}
+
+}  // namespace
+}  // namespace tbccl::testing
