@@ -164,12 +164,13 @@ int Context::look_around(uint64_t now) {
       if (!trunk.closed && trunk.state != Trunk::State::kUp) happened += meet(trunk, now);
     }
   }
-  if (ticking_ && now >= next_tick_) check_silence(now);
+  if (ticking_ && now >= next_tick_) happened += check_silence(now);
   arm_timer(now);
   return happened;
 }
 
-void Context::check_silence(uint64_t now) {
+int Context::check_silence(uint64_t now) {
+  int failed = 0;
   bool outstanding = sent_since_tick_;
   sent_since_tick_ = false;
   for (size_t i = 0; i < up_.size(); ++i) {
@@ -178,12 +179,14 @@ void Context::check_silence(uint64_t now) {
     if (trunk.silence.dead(trunk.socket.get(), now)) {
       fail(trunk, false,
            "nothing that was sent has been acknowledged for half a second: the path is down");
+      ++failed;
       continue;
     }
     outstanding = outstanding || trunk.silence.outstanding() || trunk.sender.queued();
   }
   ticking_ = outstanding;
   next_tick_ = now + Silence::kTickNs;
+  return failed;
 }
 
 void Context::arm_timer(uint64_t now) {

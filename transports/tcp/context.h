@@ -54,7 +54,7 @@ class Context {
   // context.cpp
   int serve(Trunk& trunk);
   int look_around(uint64_t now);
-  void check_silence(uint64_t now);
+  int check_silence(uint64_t now);
   void arm_timer(uint64_t now);
   void fail(Trunk& trunk, bool gone, const std::string& reason);
   void fail(Trunk& trunk, int error);

@@ -8,6 +8,19 @@
 
 namespace rig {
 
+bool sleep_until(Side& side, const std::function<bool()>& done) {
+  while (!done()) {
+    if (side.poll() > 0) continue;
+    std::vector<pollfd> entries;
+    for (const auto& [descriptor, events] : side.watched) {
+      const int wanted = (events & 1 ? POLLIN : 0) | (events & 2 ? POLLOUT : 0);
+      entries.push_back({descriptor, static_cast<short>(wanted), 0});
+    }
+    if (poll(entries.data(), static_cast<nfds_t>(entries.size()), 60'000) <= 0) return false;
+  }
+  return true;
+}
+
 int stranger(const Bytes& handle) {
   tbccl::tcp::Endpoint endpoint;
   std::string error;

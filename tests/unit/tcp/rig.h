@@ -237,6 +237,9 @@ inline bool pump(std::initializer_list<Side*> sides, const std::function<bool()>
   return true;
 }
 
+// The same for one side, sleeping on what it asked to be woken for and on nothing else.
+bool sleep_until(Side& side, const std::function<bool()>& done);
+
 // Two sides and one trunk between them.
 struct Pair {
   Side a, b;
