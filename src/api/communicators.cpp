@@ -1,0 +1,243 @@
+// Communicators: made, asked, ended.
+#include <fmt/core.h>
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "api/group.h"
+#include "api/handles.h"
+#include "base/settings.h"
+#include "bootstrap/control.h"
+
+namespace tbccl::api {
+namespace {
+
+using bootstrap::MeetingPoint;
+
+Status make(int rank, int size, const MeetingPoint& where, const Settings& settings,
+            tbcclComm_t* result) {
+  std::unique_ptr<comm::Communicator> communicator;
+  if (Status status = comm::Communicator::create(rank, size, where, settings, &communicator);
+      !status.ok()) {
+    return status;
+  }
+  auto made = std::make_unique<tbcclComm>();
+  made->communicator = std::move(communicator);
+  *result = made.release();
+  return {};
+}
+
+Status settings_of(const tbcclConfig_t* config, Settings* settings) {
+  if (Status status = Settings::from_environment(settings); !status.ok()) return status;
+  return Settings::apply(config, settings);
+}
+
+// What every way of making a communicator begins with.
+Status begin(tbcclComm_t* comm) {
+  if (comm == nullptr) return {tbcclInvalidArgument, "comm is NULL"};
+  *comm = nullptr;
+  if (in_group()) {
+    return {tbcclInvalidUsage, "communicators are not made inside a group; one thread that makes "
+                               "several uses tbcclCommInitAll"};
+  }
+  return {};
+}
+
+tbcclResult_t init(tbcclComm_t* comm, int nranks, int rank, const MeetingPoint& where,
+                   const tbcclConfig_t* config) {
+  return guarded(nullptr, [&]() -> tbcclResult_t {
+    if (Status status = begin(comm); !status.ok()) return report(nullptr, status);
+    Settings settings;
+    if (Status status = settings_of(config, &settings); !status.ok()) {
+      return report(nullptr, status);
+    }
+    return report(nullptr, make(rank, nranks, where, settings, comm));
+  });
+}
+
+void destroy(tbcclComm_t comm) {
+  comm->communicator->leave();
+  // Threads inside calls leave when their operations end; new ones are the caller's mistake.
+  while (comm->inside.load() > 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  comm->communicator.reset();
+  comm->magic = kDeadMagic;
+  delete comm;
+}
+
+Status init_all(tbcclComm_t* comms, int nranks) {
+  Settings settings;
+  if (Status status = settings_of(nullptr, &settings); !status.ok()) return status;
+  MeetingPoint where;
+  where.kind = MeetingPoint::Kind::kUniqueId;
+  if (Status status = bootstrap::make_unique_id(settings, &where.id); !status.ok()) return status;
+  std::vector<Status> results(static_cast<size_t>(nranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < nranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      guarded(nullptr, [&]() -> tbcclResult_t {
+        results[static_cast<size_t>(rank)] = Status(tbcclInternalError, "initialisation threw");
+        results[static_cast<size_t>(rank)] = make(rank, nranks, where, settings, &comms[rank]);
+        return tbcclSuccess;
+      });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Status& status : results) {
+    if (status.ok()) continue;
+    for (int rank = 0; rank < nranks; ++rank) {
+      if (comms[rank] != nullptr) {
+        comms[rank]->communicator->abort();
+        destroy(comms[rank]);
+      }
+      comms[rank] = nullptr;
+    }
+    return status;
+  }
+  return {};
+}
+
+}  // namespace
+}  // namespace tbccl::api
+
+using namespace tbccl;
+using namespace tbccl::api;
+
+extern "C" {
+
+tbcclResult_t tbcclGetUniqueId(tbcclUniqueId* uniqueId) {
+  return guarded(nullptr, [&]() -> tbcclResult_t {
+    if (uniqueId == nullptr) {
+      return report(nullptr, Status(tbcclInvalidArgument, "uniqueId is NULL"));
+    }
+    Settings settings;
+    if (Status status = settings_of(nullptr, &settings); !status.ok()) {
+      return report(nullptr, status);
+    }
+    return report(nullptr, bootstrap::make_unique_id(settings, uniqueId));
+  });
+}
+
+tbcclResult_t tbcclCommInitRank(tbcclComm_t* comm, int nranks, tbcclUniqueId id, int rank) {
+  return tbcclCommInitRankConfig(comm, nranks, id, rank, nullptr);
+}
+
+tbcclResult_t tbcclCommInitRankConfig(tbcclComm_t* comm, int nranks, tbcclUniqueId id, int rank,
+                                      const tbcclConfig_t* config) {
+  bootstrap::MeetingPoint where;
+  where.kind = bootstrap::MeetingPoint::Kind::kUniqueId;
+  where.id = id;
+  return init(comm, nranks, rank, where, config);
+}
+
+tbcclResult_t tbcclCommInitEnv(tbcclComm_t* comm, const tbcclConfig_t* config) {
+  return guarded(nullptr, [&]() -> tbcclResult_t {
+    if (Status status = begin(comm); !status.ok()) return report(nullptr, status);
+    Settings settings;
+    if (Status status = settings_of(config, &settings); !status.ok()) {
+      return report(nullptr, status);
+    }
+    const bool alone = settings.rank < 0 && settings.size < 0 && settings.rendezvous.empty();
+    if (!alone && (settings.rank < 0 || settings.size < 1 ||
+                   (settings.size > 1 && settings.rendezvous.empty()))) {
+      return report(nullptr,
+                    Status(tbcclInvalidUsage,
+                           "TBCCL_RANK, TBCCL_SIZE and TBCCL_RENDEZVOUS=host:port are all needed "
+                           "(or none of them, for a group of one)"));
+    }
+    bootstrap::MeetingPoint where;
+    where.address = settings.rendezvous;
+    return report(nullptr, make(alone ? 0 : settings.rank, alone ? 1 : settings.size, where,
+                                settings, comm));
+  });
+}
+
+tbcclResult_t tbcclCommInitExchange(tbcclComm_t* comm, int nranks, int rank,
+                                    tbcclExchangeFn allgather, void* context,
+                                    const tbcclConfig_t* config) {
+  if (allgather == nullptr) {
+    return report(nullptr, Status(tbcclInvalidArgument, "the all-gather function is NULL"));
+  }
+  bootstrap::MeetingPoint where;
+  where.kind = bootstrap::MeetingPoint::Kind::kExchange;
+  where.exchange = allgather;
+  where.exchange_context = context;
+  return init(comm, nranks, rank, where, config);
+}
+
+tbcclResult_t tbcclCommInitAll(tbcclComm_t* comms, int nranks) {
+  return guarded(nullptr, [&]() -> tbcclResult_t {
+    if (comms == nullptr || nranks < 1) {
+      return report(nullptr, Status(tbcclInvalidArgument,
+                                    fmt::format("comms is NULL or nranks ({}) is not positive",
+                                                nranks)));
+    }
+    if (Status status = begin(comms); !status.ok()) return report(nullptr, status);
+    for (int i = 0; i < nranks; ++i) comms[i] = nullptr;
+    return report(nullptr, init_all(comms, nranks));
+  });
+}
+
+tbcclResult_t tbcclCommCount(tbcclComm_t comm, int* count) {
+  Entry entry(comm);
+  if (!entry.status().ok()) return report(nullptr, entry.status());
+  if (count == nullptr) return report(comm, Status(tbcclInvalidArgument, "count is NULL"));
+  *count = comm->communicator->size();
+  return tbcclSuccess;
+}
+
+tbcclResult_t tbcclCommUserRank(tbcclComm_t comm, int* rank) {
+  Entry entry(comm);
+  if (!entry.status().ok()) return report(nullptr, entry.status());
+  if (rank == nullptr) return report(comm, Status(tbcclInvalidArgument, "rank is NULL"));
+  *rank = comm->communicator->rank();
+  return tbcclSuccess;
+}
+
+tbcclResult_t tbcclCommGetAsyncError(tbcclComm_t comm, tbcclResult_t* asyncError) {
+  return guarded(comm, [&]() -> tbcclResult_t {
+    Entry entry(comm);
+    if (!entry.status().ok()) return report(nullptr, entry.status());
+    if (asyncError == nullptr) {
+      return report(comm, Status(tbcclInvalidArgument, "asyncError is NULL"));
+    }
+    *asyncError = report(comm, comm->communicator->state());
+    return tbcclSuccess;
+  });
+}
+
+tbcclResult_t tbcclCommFinalize(tbcclComm_t comm) {
+  return guarded(comm, [&]() -> tbcclResult_t {
+    Entry entry(comm);
+    if (!entry.status().ok()) return report(nullptr, entry.status());
+    if (in_group()) {
+      return report(comm, Status(tbcclInvalidUsage, "tbcclCommFinalize inside a group"));
+    }
+    return report(comm, comm->communicator->finalize());
+  });
+}
+
+tbcclResult_t tbcclCommDestroy(tbcclComm_t comm) {
+  return guarded(nullptr, [&]() -> tbcclResult_t {
+    {
+      Entry entry(comm);
+      if (!entry.status().ok()) return report(nullptr, entry.status());
+      if (in_group()) {
+        return report(comm, Status(tbcclInvalidUsage, "tbcclCommDestroy inside a group"));
+      }
+    }
+    destroy(comm);
+    return tbcclSuccess;
+  });
+}
+
+tbcclResult_t tbcclCommAbort(tbcclComm_t comm) {
+  return guarded(comm, [&]() -> tbcclResult_t {
+    Entry entry(comm);
+    if (!entry.status().ok()) return report(nullptr, entry.status());
+    comm->communicator->abort();
+    return tbcclSuccess;
+  });
+}
+
+}  // extern "C"

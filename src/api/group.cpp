@@ -1,0 +1,90 @@
+#include "api/group.h"
+
+#include <vector>
+
+namespace tbccl::api {
+namespace {
+
+struct Kept {
+  std::unique_ptr<Entry> entry;  // keeps destroy away
+  tbcclComm_t comm = nullptr;
+  engine::Call call;
+  tbcclRequest_t handle = nullptr;         // the caller's, or
+  engine::Request* waited_for = nullptr;   // ours, until the end
+};
+
+thread_local int depth = 0;
+thread_local std::vector<Kept> kept;
+
+// All are submitted before any is waited for; the first error in order of the calls is returned.
+tbcclResult_t finish(std::vector<Kept> calls) {
+  tbcclResult_t first = tbcclSuccess;
+  const auto note = [&](tbcclComm_t comm, const Status& status) {
+    if (status.ok()) return;
+    const tbcclResult_t code = report(comm, status);
+    if (first == tbcclSuccess) first = code;
+  };
+  for (Kept& k : calls) {
+    comm::Communicator& communicator = *k.comm->communicator;
+    engine::Request* request = nullptr;
+    const Status status =
+        communicator.lane().submit(communicator.channel(), k.call, &request);
+    if (k.handle == nullptr) {
+      k.waited_for = request;
+    } else if (status.ok()) {
+      k.handle->active = request;
+    } else {
+      k.handle->settled = true;
+      k.handle->result = status;
+    }
+    note(k.comm, status);
+  }
+  for (Kept& k : calls) {
+    if (k.waited_for == nullptr) continue;
+    engine::Lane& lane = k.comm->communicator->lane();
+    note(k.comm, lane.wait(k.waited_for, kNever));
+    lane.release(k.waited_for);
+  }
+  return first;
+}
+
+}  // namespace
+
+bool in_group() { return depth > 0; }
+
+tbcclResult_t add_to_group(tbcclComm_t comm, const engine::Call& call, tbcclRequest_t* request) {
+  Kept k;
+  k.entry = std::make_unique<Entry>(comm);
+  k.comm = comm;
+  k.call = call;
+  if (request != nullptr) {
+    k.handle = take_request(comm);
+    *request = k.handle;
+  }
+  kept.push_back(std::move(k));
+  return tbcclSuccess;
+}
+
+}  // namespace tbccl::api
+
+using tbccl::Status;
+using namespace tbccl::api;
+
+extern "C" {
+
+tbcclResult_t tbcclGroupStart(void) {
+  ++depth;
+  return tbcclSuccess;
+}
+
+tbcclResult_t tbcclGroupEnd(void) {
+  if (depth == 0) {
+    return report(nullptr, Status(tbcclInvalidUsage, "tbcclGroupEnd without tbcclGroupStart"));
+  }
+  if (--depth > 0) return tbcclSuccess;
+  std::vector<Kept> calls;
+  calls.swap(kept);
+  return guarded(nullptr, [&] { return finish(std::move(calls)); });
+}
+
+}  // extern "C"

@@ -1,0 +1,350 @@
+#include "comm/bring_up.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "base/log.h"
+#include "comm/wire.h"
+#include "tcp/tcp.h"
+#include "topology/host.h"
+
+namespace tbccl::comm {
+namespace {
+
+constexpr uint64_t kIntroductionVersion = 1;
+constexpr uint32_t kNetworkTrunk = 1u << 16;  // trunk ids below are the numbers of cables
+constexpr size_t kMaxCablingBytes = 1u << 20;
+
+Status read_file(const std::string& path, std::string* text) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream content;
+  if (!file || !(content << file.rdbuf())) {
+    return {tbcclInvalidArgument,
+            fmt::format("TBCCL_CABLING: cannot read {}; give the path of a cabling file", path)};
+  }
+  *text = content.str();
+  if (text->size() > kMaxCablingBytes) {
+    return {tbcclInvalidArgument,
+            fmt::format("TBCCL_CABLING: {} has {} bytes; a cabling file has at most 1 MiB", path,
+                        text->size())};
+  }
+  return {};
+}
+
+// "tcp,shm" allows only these, "^tcp" all but these (TBCCL_TRANSPORT).
+Status allows(const std::string& list, const std::string& name, bool* allowed) {
+  const bool exclude = !list.empty() && list[0] == '^';
+  bool named = false;
+  std::istringstream items(exclude ? list.substr(1) : list);
+  for (std::string item; std::getline(items, item, ',');) {
+    if (item != "tcp" && item != "shm" && item != "verbs") {
+      return {tbcclInvalidArgument,
+              fmt::format("TBCCL_TRANSPORT={}: '{}' is not a transport; there are tcp, shm, verbs",
+                          list, item)};
+    }
+    named = named || item == name;
+  }
+  *allowed = list.empty() || named != exclude;
+  return {};
+}
+
+}  // namespace
+
+BringUp::BringUp(Communicator& communicator, const bootstrap::MeetingPoint& where)
+    : c_(communicator),
+      where_(where),
+      deadline_(now_ns() + communicator.settings_.connect_timeout_ns) {}
+
+Status BringUp::run() {
+  Status status = meet();
+  if (status.ok()) status = introduce();
+  if (status.ok()) status = make_lane();
+  if (status.ok() && c_.size_ > 1) status = listen();
+  if (status.ok() && c_.size_ > 1) status = connect();
+  if (c_.size_ > 1 && c_.control_ != nullptr && !status.ok()) {
+    c_.control_->announce_failure(kFirstCommunicator, status);
+  }
+  if (status.ok() && c_.size_ > 1) status = agree();
+  if (!status.ok()) return status;
+
+  std::lock_guard<std::mutex> hold(c_.early_lock_);
+  if (!c_.early_failure_.ok()) return c_.early_failure_;
+  c_.serving_ = true;
+  for (int rank : c_.early_finished_) c_.lane_->peer_finished(rank);
+  return {};
+}
+
+Status BringUp::early_failure() {
+  std::lock_guard<std::mutex> hold(c_.early_lock_);
+  return c_.early_failure_;
+}
+
+Status BringUp::gather(const std::string& mine, std::vector<std::string>* all) {
+  Status status = c_.control_->all_gather(mine, deadline_, all);
+  if (!status.ok()) {
+    // What another rank said of itself is a better explanation than its silence.
+    if (Status cause = early_failure(); !cause.ok()) return cause;
+  }
+  return status;
+}
+
+Status BringUp::meet() {
+  if (c_.size_ == 1) return {};
+  return bootstrap::Control::meet(c_.rank_, c_.size_, where_, c_.settings_, deadline_, &c_,
+                                  &c_.control_);
+}
+
+Status BringUp::introduce() {
+  const Settings& settings = c_.settings_;
+  bool tcp = false;
+  if (Status status = allows(settings.transports, "tcp", &tcp); !status.ok()) return status;
+  if (!tcp && c_.size_ > 1) {
+    return {tbcclInvalidArgument,
+            fmt::format("TBCCL_TRANSPORT={} leaves no transport: this build has tcp",
+                        settings.transports)};
+  }
+  if (Status status = selection::check_overrides(settings.algorithms); !status.ok()) return status;
+  if (!settings.cabling.empty()) {
+    if (Status status = read_file(settings.cabling, &cabling_text_); !status.ok()) return status;
+  }
+
+  std::vector<std::string> all(1);
+  all[0] = Writer()
+               .number(kIntroductionVersion)
+               .text(topology::host_identity())
+               .number(static_cast<uint64_t>(topology::usable_cores()))
+               .number(settings.deterministic ? 1 : 0)
+               .text(settings.algorithms)
+               .text(cabling_text_)
+               .take();
+  if (c_.size_ > 1) {
+    const std::string mine = all[0];
+    if (Status status = gather(mine, &all); !status.ok()) return status;
+  }
+
+  schedule::Basis& basis = c_.basis_;
+  basis.size = c_.size_;
+  for (int rank = 0; rank < c_.size_; ++rank) {
+    Reader reader(all[static_cast<size_t>(rank)]);
+    const uint64_t version = reader.number();
+    const std::string host = reader.text();
+    const int cores = static_cast<int>(reader.number());
+    const bool deterministic = reader.number() != 0;
+    const std::string algorithms = reader.text();
+    const std::string cabling = reader.text();
+    if (!reader.finished() || version != kIntroductionVersion) {
+      return {tbcclInvalidUsage,
+              fmt::format("rank {} runs another version of tbccl; install the same one on every "
+                          "host",
+                          rank)};
+    }
+    const auto known = std::find(hosts_.begin(), hosts_.end(), host);
+    basis.host.push_back(known == hosts_.end() ? rank
+                                               : static_cast<int32_t>(known - hosts_.begin()));
+    hosts_.push_back(host);
+    basis.cores = rank == 0 ? cores : std::min(basis.cores, cores);
+    if (rank == 0) {
+      basis.deterministic = deterministic;
+      basis.algorithms = algorithms;
+      if (c_.rank_ != 0 && !cabling_text_.empty() && cabling != cabling_text_) {
+        log::warn("rank {}: its cabling file differs from rank 0's, which is used", c_.rank_);
+      }
+      cabling_text_ = cabling;
+    } else if (rank == c_.rank_ && (deterministic != basis.deterministic ||
+                                    algorithms != basis.algorithms)) {
+      log::warn("rank {}: TBCCL_ALGO or TBCCL_DETERMINISTIC differ from rank 0's ('{}', {}), which "
+                "are used",
+                rank, basis.algorithms, basis.deterministic ? 1 : 0);
+    }
+  }
+  if (!cabling_text_.empty()) {
+    if (Status status = topology::parse_cabling(cabling_text_, "rank 0's cabling file", c_.size_,
+                                                &cables_);
+        !status.ok()) {
+      return status;
+    }
+  }
+  for (const topology::CableSpec& cable : cables_) {
+    basis.cables.push_back(schedule::Cable{cable.a.rank, cable.b.rank, cable.rate});
+  }
+  c_.basis_hash_ = basis.hash();
+  c_.plans_ = std::make_unique<PlanCache>(basis, c_.rank_);
+  return {};
+}
+
+Status BringUp::make_lane() {
+  engine::LaneOptions lane;
+  lane.settings = c_.settings_;
+  lane.runnable_ranks = static_cast<int>(
+      std::count(hosts_.begin(), hosts_.end(), hosts_[static_cast<size_t>(c_.rank_)]));
+  lane.name = fmt::format("rank {}", c_.rank_);
+  link::Options links;
+  links.rank = c_.rank_;
+  links.size = c_.size_;
+  if (c_.control_ != nullptr) links.session = c_.control_->session();
+  links.connect_timeout_ns = c_.settings_.connect_timeout_ns;
+  links.segment_bytes = c_.settings_.segment_bytes;
+  links.secret = c_.settings_.secret;
+  c_.lane_ = std::make_unique<engine::Lane>(lane, links, c_);
+  engine::ChannelOptions channel;
+  channel.comm = kFirstCommunicator;
+  channel.rank = c_.rank_;
+  channel.size = c_.size_;
+  for (int rank = 0; rank < c_.size_; ++rank) channel.peers.push_back(rank);
+  channel.name = c_.settings_.comm_name;
+  c_.channel_ = c_.lane_->add_channel(channel);
+  return {};
+}
+
+Status BringUp::listen() {
+  mine_.push_back(Listener{c_.control_->local_address(), {}});
+  for (const topology::CableSpec& cable : cables_) {
+    for (const topology::CableEnd& end : {cable.a, cable.b}) {
+      const bool known = std::any_of(mine_.begin(), mine_.end(), [&](const Listener& l) {
+        return l.address == end.address;
+      });
+      if (end.rank == c_.rank_ && !known) mine_.push_back(Listener{end.address, {}});
+    }
+  }
+  Status status;
+  c_.lane_->with_links([&](link::Links& links) {
+    for (Listener& listener : mine_) {
+      if (!status.ok()) return;
+      status = links.listen(tcp::transport(), listener.address, &listener.handle);
+    }
+  });
+  if (!status.ok()) return status;
+
+  Writer writer;
+  writer.number(mine_.size());
+  for (const Listener& listener : mine_) {
+    writer.text(listener.address);
+    writer.text(std::string_view(reinterpret_cast<const char*>(listener.handle.data()),
+                                 listener.handle.size()));
+  }
+  std::vector<std::string> all;
+  if (status = gather(writer.take(), &all); !status.ok()) return status;
+  listeners_.resize(static_cast<size_t>(c_.size_));
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    Reader reader(all[rank]);
+    const uint64_t count = reader.number();
+    for (uint64_t i = 0; i < count && reader.good(); ++i) {
+      Listener listener;
+      listener.address = reader.text();
+      const std::string handle = reader.text();
+      const auto* bytes = reinterpret_cast<const std::byte*>(handle.data());
+      listener.handle.assign(bytes, bytes + handle.size());
+      listeners_[rank].push_back(std::move(listener));
+    }
+    if (!reader.finished() || count == 0) {
+      return {tbcclInternalError, fmt::format("rank {} sent a malformed list of listeners", rank)};
+    }
+  }
+  return {};
+}
+
+Status BringUp::add_trunks(link::Links& links, int peer) {
+  bool joined = false;
+  const auto& theirs = listeners_[static_cast<size_t>(peer)];
+  for (size_t i = 0; i < cables_.size(); ++i) {
+    const topology::CableSpec& cable = cables_[i];
+    const bool forward = cable.a.rank == c_.rank_ && cable.b.rank == peer;
+    const bool backward = cable.b.rank == c_.rank_ && cable.a.rank == peer;
+    if (!forward && !backward) continue;
+    joined = true;
+    const std::string& local = forward ? cable.a.address : cable.b.address;
+    const std::string& remote = forward ? cable.b.address : cable.a.address;
+    link::TrunkSpec trunk;
+    trunk.peer = peer;
+    trunk.id = static_cast<uint32_t>(i);
+    trunk.transport = tcp::transport();
+    trunk.local_address = local;
+    const auto listener = std::find_if(theirs.begin(), theirs.end(), [&](const Listener& l) {
+      return l.address == remote;
+    });
+    if (listener != theirs.end()) trunk.handle = listener->handle;
+    trunk.rate = cable.rate;
+    trunk.name = fmt::format("tcp {}-{}", local, remote);
+    if (Status status = links.add_trunk(trunk); !status.ok()) return status;
+  }
+  if (!cables_.empty() && !joined) {
+    log::info("rank {}: no cable to rank {}; the rendezvous network carries what goes between them",
+              c_.rank_, peer);
+  }
+  link::TrunkSpec network;
+  network.peer = peer;
+  network.id = kNetworkTrunk;
+  network.transport = tcp::transport();
+  network.local_address = mine_[0].address;
+  network.handle = theirs[0].handle;
+  network.striped = !joined;
+  network.name = fmt::format("tcp {}-{}", mine_[0].address, theirs[0].address);
+  return links.add_trunk(network);
+}
+
+Status BringUp::connect() {
+  Status status;
+  c_.lane_->with_links([&](link::Links& links) {
+    for (int peer = 0; peer < c_.size_ && status.ok(); ++peer) {
+      if (peer != c_.rank_) status = add_trunks(links, peer);
+    }
+  });
+  if (!status.ok()) return status;
+  const auto settled = [&](link::Links& links) {
+    return links.all_connected() || !early_failure().ok();
+  };
+  if (c_.lane_->drive(settled, deadline_)) return early_failure();
+
+  // A trunk that does not come up costs its bandwidth; a peer without any is an error.
+  std::string missing;
+  std::string slow;
+  c_.lane_->with_links([&](link::Links& links) {
+    for (int peer = 0; peer < c_.size_; ++peer) {
+      if (peer == c_.rank_) continue;
+      if (!links.connected(peer)) missing += fmt::format("; {}", links.describe(peer));
+      for (const link::TrunkCounters& t : links.counters()) {
+        if (t.peer == peer && !t.up) slow += fmt::format("; {}", links.describe(peer));
+      }
+    }
+  });
+  if (!missing.empty()) {
+    return {tbcclRemoteError,
+            fmt::format("rank {} could not connect within {:.0f} s{}; check that these addresses "
+                        "reach each other and that no firewall is between them",
+                        c_.rank_, static_cast<double>(c_.settings_.connect_timeout_ns) * 1e-9,
+                        missing)};
+  }
+  log::warn("rank {}: going on without some trunks{}", c_.rank_, slow);
+  return {};
+}
+
+Status BringUp::agree() {
+  // A trunk that never came up used up the deadline; the others are waiting at most as long.
+  std::vector<std::string> all;
+  Status status = c_.control_->all_gather("ready", deadline_ + 5'000'000'000, &all);
+  if (!status.ok()) {
+    if (Status cause = early_failure(); !cause.ok()) return cause;
+  }
+  return status;
+}
+
+Status Communicator::create(int rank, int size, const bootstrap::MeetingPoint& where,
+                            const Settings& settings,
+                            std::unique_ptr<Communicator>* communicator) {
+  if (size < 1 || rank < 0 || rank >= size) {
+    return {tbcclInvalidArgument,
+            fmt::format("rank {} of {} ranks: ranks are 0 to size - 1, and there is at least one",
+                        rank, size)};
+  }
+  std::unique_ptr<Communicator> made(new Communicator(rank, size, settings));
+  if (Status status = BringUp(*made, where).run(); !status.ok()) return status;
+  log::info("rank {} of {} is connected", rank, size);
+  *communicator = std::move(made);
+  return {};
+}
+
+}  // namespace tbccl::comm

@@ -1,0 +1,54 @@
+// How a communicator comes to life:
+//
+//   1. meet        all ranks find each other                              (bootstrap/)
+//   2. introduce   hosts, cores and settings are exchanged; rank 0's cabling, algorithm choice and
+//                  costs become everybody's basis, differences are reported
+//   3. listen      one listener per address that a trunk ends at; handles are exchanged
+//   4. connect     trunks per pair: one per cable, and one over the rendezvous network, which is
+//                  a fallback where the pair has cables; the lower rank connects
+//   5. agree       everybody is connected, or everybody gives up
+//
+// Every step has the connect time-out's deadline; every failure names the ranks it is about.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "comm/communicator.h"
+#include "topology/cabling.h"
+
+namespace tbccl::comm {
+
+class BringUp {
+ public:
+  BringUp(Communicator& communicator, const bootstrap::MeetingPoint& where);
+  Status run();
+
+ private:
+  Status meet();
+  Status introduce();
+  Status make_lane();
+  Status listen();
+  Status connect();
+  Status agree();
+  Status add_trunks(link::Links& links, int peer);
+  Status gather(const std::string& mine, std::vector<std::string>* all);
+  Status early_failure();
+
+  Communicator& c_;
+  const bootstrap::MeetingPoint& where_;
+  const uint64_t deadline_;
+  std::string cabling_text_;                 // rank 0's file
+  std::vector<topology::CableSpec> cables_;  // of the whole job
+  std::vector<std::string> hosts_;           // identity of each rank's host
+  struct Listener {
+    std::string address;
+    std::vector<std::byte> handle;
+  };
+  std::vector<Listener> mine_;                  // [0] is the rendezvous network's
+  std::vector<std::vector<Listener>> listeners_;  // of each rank
+};
+
+}  // namespace tbccl::comm

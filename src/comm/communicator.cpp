@@ -1,0 +1,147 @@
+#include "comm/communicator.h"
+
+#include <fmt/core.h>
+
+#include "base/log.h"
+
+namespace tbccl::comm {
+
+Communicator::Communicator(int rank, int size, const Settings& settings)
+    : rank_(rank), size_(size), settings_(settings) {}
+
+Communicator::~Communicator() {
+  {
+    // From here on events find nothing to act on; the control thread may be inside one now.
+    std::lock_guard<std::mutex> hold(early_lock_);
+    serving_ = false;
+  }
+  if (lane_ != nullptr && channel_ != nullptr) lane_->remove_channel(channel_);
+  // The control plane first: afterwards no event can come from its thread. The lane's own events
+  // end with the lane, which uses nothing of this object but control_ in broken() and stalled(),
+  // and those need a channel.
+  control_.reset();
+  lane_.reset();
+}
+
+Status Communicator::usable() const {
+  if (finalized_.load(std::memory_order_acquire)) {
+    return {tbcclInvalidUsage,
+            fmt::format("rank {} of {} has finalized this communicator; only tbcclCommDestroy is "
+                        "left",
+                        rank_, size_)};
+  }
+  return state();
+}
+
+Status Communicator::state() const { return lane_->state(channel_); }
+
+Status Communicator::finalize() {
+  if (finalized_.exchange(true)) return {};
+  if (Status status = state(); !status.ok()) return status;
+  const uint64_t limit = settings_.timeout_ns == 0 ? kNever : now_ns() + settings_.timeout_ns;
+  if (Status status = lane_->drain(channel_, limit); !status.ok()) return status;
+  return control_ == nullptr ? Status() : control_->goodbye(limit);
+}
+
+void Communicator::leave() {
+  if (finalized_.exchange(true)) return;
+  if (!state().ok()) return;  // peers have been told why
+  const uint64_t limit = now_ns() + settings_.connect_timeout_ns;
+  if (Status status = lane_->drain(channel_, limit); !status.ok()) {
+    log::warn("rank {}: leaving with unfinished work: {}", rank_, status.text());
+    return;
+  }
+  // Peers that are still busy go on without this rank; nothing is gained by waiting for them.
+  if (control_ != nullptr) {
+    if (Status status = control_->goodbye(now_ns()); !status.ok() && status.code() != tbcclTimeout) {
+      log::info("rank {}: goodbye: {}", rank_, status.text());
+    }
+  }
+}
+
+void Communicator::abort() {
+  lane_->fail(channel_, Status(tbcclAborted, fmt::format("rank {} aborted the communicator "
+                                                         "(tbcclCommAbort)",
+                                                         rank_)));
+}
+
+// ---- events of the control plane ------------------------------------------------------------
+
+void Communicator::peer_gone(int rank, const Status& cause) {
+  std::lock_guard<std::mutex> hold(early_lock_);
+  if (early_failure_.ok()) early_failure_ = cause;
+  if (serving_) lane_->peer_gone(rank, cause);
+}
+
+void Communicator::peer_finished(int rank) {
+  std::lock_guard<std::mutex> hold(early_lock_);
+  if (serving_) {
+    lane_->peer_finished(rank);
+  } else {
+    early_finished_.push_back(rank);
+  }
+}
+
+void Communicator::peer_failed(int rank, uint32_t comm, const Status& cause) {
+  std::lock_guard<std::mutex> hold(early_lock_);
+  if (comm != kFirstCommunicator) return;
+  // What breaks a call everywhere keeps its code; a time-out is the other rank's own.
+  const bool same_everywhere = cause.code() == tbcclAborted || cause.code() == tbcclInvalidUsage ||
+                               cause.code() == tbcclRemoteError;
+  const Status told(same_everywhere ? cause.code() : tbcclRemoteError,
+                    fmt::format("rank {} broke the communicator: {}", rank, cause.text()));
+  if (early_failure_.ok()) early_failure_ = told;
+  if (serving_) lane_->fail(channel_, told);
+}
+
+bootstrap::PeerRecord Communicator::record(uint32_t comm) {
+  bootstrap::PeerRecord answer;
+  answer.rank = rank_;
+  answer.answered = true;
+  std::lock_guard<std::mutex> hold(early_lock_);
+  if (!serving_ || comm != kFirstCommunicator) return answer;
+  const engine::CallRecord mine = lane_->record(channel_);
+  answer.number = mine.number;
+  answer.fingerprint = mine.fingerprint;
+  answer.text = mine.text;
+  answer.waiting_for = mine.waiting_for;
+  return answer;
+}
+
+// ---- events of the lane ---------------------------------------------------------------------
+
+void Communicator::broken(uint32_t comm, const Status& cause) {
+  if (control_ != nullptr) control_->announce_failure(comm, cause);
+}
+
+void Communicator::stalled(uint32_t comm, const engine::CallRecord& mine) {
+  if (control_ == nullptr || mine.number == 0 || comparing_.exchange(true)) return;
+  control_->query_records(comm, 1'000'000'000,
+                          [this, mine](std::vector<bootstrap::PeerRecord> others) {
+                            compare(mine, others);
+                            comparing_.store(false);
+                          });
+}
+
+// A collective's number has one meaning: two ranks whose calls of the same number have different
+// arguments will never finish it.
+void Communicator::compare(const engine::CallRecord& mine,
+                           const std::vector<bootstrap::PeerRecord>& others) {
+  for (const bootstrap::PeerRecord& other : others) {
+    if (!other.answered || other.rank == rank_ || other.number != mine.number ||
+        other.fingerprint == mine.fingerprint) {
+      continue;
+    }
+    std::lock_guard<std::mutex> hold(early_lock_);
+    if (!serving_) return;
+    lane_->fail(channel_,
+                Status(tbcclInvalidUsage,
+                       fmt::format("ranks disagree about operation {}: rank {} called {}, rank {} "
+                                   "called {}; every rank must issue the same operations in the "
+                                   "same order with the same arguments",
+                                   mine.number, rank_, mine.text, other.rank, other.text)));
+    return;
+  }
+}
+
+}  // namespace tbccl::comm
