@@ -9,7 +9,8 @@
 //   If it is an open line, or for two ranks, the whole vector walks from the root outwards.
 //   A rank passes on every byte as soon as it has it (the engine streams), so the time is that of
 //   one cable plus the way of the first segment.
-// Cost.  n - 1 latencies, half a vector a cable: for large vectors.
+// Cost.  n - 1 latencies, each with the time of one segment; half a vector a cable: for large
+// vectors.
 #include <algorithm>
 #include <cstdlib>
 
@@ -20,6 +21,9 @@
 namespace tbccl::algorithms {
 
 namespace {
+
+// Bytes that a rank has before it passes any on: the transports' segments are about as long.
+constexpr double kFirstSegment = 64 << 10;
 
 // One chain as one rank sees it: ranks, -1 where there is none.
 struct Place {
@@ -95,6 +99,7 @@ Cost cost_chain(const Collective& collective, uint64_t bytes, const schedule::Ba
   if (n == 1) return price(load, bytes, basis);
   const Chains chains(collective, basis);
   const double part = static_cast<double>(bytes) / (chains.halves() ? 2 : 1);
+  const double first = std::min(part, kFirstSegment);
   double network = 0;  // of the root, whose network carries both chains
   for (int c = 0; c < chains.count(); c++) {
     double latency = 0;
@@ -102,6 +107,7 @@ Cost cost_chain(const Collective& collective, uint64_t bytes, const schedule::Ba
       const int a = chains.rank(c, d), b = chains.rank(c, d + 1);
       const double wire = part / basis.rate(a, b);
       latency += basis.alpha(a, b);
+      if (d > 0) latency += first / basis.rate(a, b) + 2 * first * basis.cpu_byte;
       load.wire = std::max(load.wire, wire);
       if (d == 0 && uses_network(basis, a, b)) network += wire;
     }

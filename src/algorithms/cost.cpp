@@ -107,9 +107,8 @@ Cost price(const Load& load, uint64_t bytes, const schedule::Basis& basis) {
 
 std::string Cost::text() const {
   return fmt::format(
-      "{} step{}: latency {} + max of wire {} and processor {} (and a quarter of the other; "
-      "processor = {:.3g} messages, {:.4g} B moved, "
-      "{:.4g} B reduced, x{:.2g} for its host)",
+      "{} step{}: latency {}, wire {}, processor {} ({:.3g} messages, {:.4g} B moved, {:.4g} B "
+      "reduced, x{:.2g} for its host)",
       steps, steps == 1 ? "" : "s", microseconds(latency), microseconds(wire),
       microseconds(processor), busiest.messages, busiest.moved, busiest.reduced, share);
 }

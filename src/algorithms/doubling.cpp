@@ -92,7 +92,7 @@ class Exchange {
     draft_.scratch_slots(1);
     const int16_t copied = draft_.copy(draft_.all(), output(), spare, false, ready_);
     draft_.send(1, fixed(corners_.rank(partner(0))), draft_.all(), fixed(0), spare, {done(copied)});
-    return combine(0, output(), output(), with(ready_, {done(copied)}));
+    return combine(0, output(), output(), {done(copied)});
   }
 
   Draft& draft_;

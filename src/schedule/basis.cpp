@@ -4,6 +4,7 @@
 // and cpu_byte (f64), hash u64 of all before it.
 #include "schedule/basis.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -127,9 +128,27 @@ bool same_pair(const Cable& c, int32_t a, int32_t b) {
   return (c.a == a && c.b == b) || (c.a == b && c.b == a);
 }
 
-bool same_host(const Basis& basis, int32_t a, int32_t b) {
+bool same_host_number(const Basis& basis, int32_t a, int32_t b) {
   const auto i = static_cast<size_t>(a), j = static_cast<size_t>(b);
   return i < basis.host.size() && j < basis.host.size() && basis.host[i] == basis.host[j];
+}
+
+// Cables join hosts: a host number that two ends of one cable share names several hosts (virtual
+// ones of one machine), and says nothing about who is near whom.
+bool same_host(const Basis& basis, int32_t a, int32_t b) {
+  if (!same_host_number(basis, a, b)) return false;
+  for (const Cable& c : basis.cables)
+    if (same_host_number(basis, a, c.a) && same_host_number(basis, a, c.b)) return false;
+  return true;
+}
+
+// Ranks without a cable, where there is cabling, meet over a network that is only the last resort,
+// or through others: two hops of the slowest cable, however fast the network may be.
+double network_rate(const Basis& basis) {
+  double rate = basis.network.rate;
+  for (const Cable& c : basis.cables)
+    rate = std::min(rate, (c.rate > 0 ? c.rate : basis.cable.rate) / 2);
+  return rate;
 }
 
 bool has_cable(const Basis& basis, int32_t a, int32_t b) {
@@ -208,7 +227,7 @@ double Basis::rate(int32_t a, int32_t b) const {
   for (const Cable& c : cables)
     if (same_pair(c, a, b)) sum += c.rate > 0 ? c.rate : cable.rate;
   if (sum > 0) return sum;  // cables that are given are used, also inside one host
-  return same_host(*this, a, b) ? local.rate : network.rate;
+  return same_host(*this, a, b) ? local.rate : network_rate(*this);
 }
 
 double Basis::alpha(int32_t a, int32_t b) const {

@@ -35,7 +35,7 @@ struct Basis {
   int32_t cores = 1;                // smallest number of cores of a host
   std::vector<Cable> cables;        // empty: every pair is joined by a network
   LinkCost local{3'000, 2.4};       // two ranks of one host
-  LinkCost network{25'000, 1.1};    // two ranks without a common cable
+  LinkCost network{25'000, 1.1};    // two ranks without a common cable or host
   LinkCost cable{25'000, 5.0};      // default of a cable whose rate is not given
   double gamma = 0.15;              // ns per reduced byte
   double cpu_message = 1'500;       // ns of processor time per message, shared by the ranks of a host
