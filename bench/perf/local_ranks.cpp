@@ -30,6 +30,8 @@
 #include <thread>
 #endif
 
+extern char** environ;
+
 namespace tbccl::perf {
 namespace {
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 #include "json.h"
 #include "measure.h"
@@ -62,6 +63,7 @@ class Sweep {
     if (!status.ok()) {
       fmt::print(stderr, "tbccl-perf: rank {}: {}\n", rank_text(), status.text());
       if (json_.is_open()) json_.add_error(status.text());
+      release_others();
     }
     Status last;
     if (json_.is_open()) last = json_.finish(summary());
@@ -76,6 +78,15 @@ class Sweep {
   }
 
  private:
+  // An error of this rank alone (memory, a file) must not leave the others waiting for it. Where
+  // the communicator is broken they know already, and the first cause is what they are to report.
+  void release_others() {
+    tbcclResult_t state = tbcclSuccess;
+    const tbcclComm_t comm = bench_.job.comm;
+    if (comm == nullptr || tbcclCommGetAsyncError(comm, &state) != tbcclSuccess) return;
+    if (state == tbcclSuccess) tbcclCommAbort(comm);
+  }
+
   bool leader() const { return bench_.job.rank == 0; }
 
   std::string rank_text() const {
