@@ -1,4 +1,5 @@
 // Frames that arrive, in the shapes of the transports: placed while they are read, or whole.
+#include <algorithm>
 #include <cstring>
 
 #include "link/state.h"
@@ -17,6 +18,15 @@ bool Links::State::open_header(Trunk& trunk, const void* bytes, uint32_t length,
   if (error == nullptr && header->kind != FrameKind::kAck &&
       after(header->sequence, p.arrived + kWindow)) {
     error = "its sequence is beyond the window";
+  }
+  if (error == nullptr && (p.recvs.size() >= kMaxEarly || p.sends.size() >= kMaxEarly) &&
+      p.recvs.find(header->key) == nullptr && p.sends.find(header->key) == nullptr) {
+    error = "it names more messages than can be remembered";
+  }
+  if (error == nullptr && p.comms.size() >= kMaxComms && !removed(header->key.comm) &&
+      std::none_of(p.comms.begin(), p.comms.end(),
+                   [&](const auto& comm) { return comm->comm == header->key.comm; })) {
+    error = "it names more communicators than can be remembered";
   }
   if (error != nullptr) {
     protocol_error(trunk, error);
@@ -159,7 +169,7 @@ void Links::State::progress(Trunk& trunk, const void* bytes, uint32_t there, uin
   in.active = false;
   note_arrival(p, trunk, header);
   const bool eager = (header.flags & kFlagEager) != 0;
-  if (eager) comm_of(p, header.key.comm).arrived += eager_cost(length);
+  if (eager) count_eager(p, header);
   if (to == Incoming::To::kReserve) {
     store_early(*recv, header, buffer);
     return;
@@ -208,7 +218,7 @@ void Links::State::take_whole(Trunk& trunk, const Header& header, const std::byt
   const uint32_t at = p.reported[header.sequence % kWindow];
   note_arrival(p, trunk, header);
   const bool eager = (header.flags & kFlagEager) != 0;
-  if (eager) comm_of(p, header.key.comm).arrived += eager_cost(header.length);
+  if (eager) count_eager(p, header);
   const bool placed = !discard && recv->posted && header.offset + header.length <= recv->granted;
   if (!discard && !placed) {
     std::byte* buffer = nullptr;

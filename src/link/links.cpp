@@ -22,11 +22,17 @@ Links::State::~State() {
 
 CommState& Links::State::comm_of(Peer& p, uint32_t comm) {
   for (auto& state : p.comms) {
-    if (state->comm == comm) return *state;
+    if (state->comm != comm) continue;
+    std::swap(state, p.comms.front());  // the next frame is probably of the same one
+    return *p.comms.front();
   }
   p.comms.push_back(std::make_unique<CommState>());
   p.comms.back()->comm = comm;
   return *p.comms.back();
+}
+
+CommState* Links::State::known(Peer& p, uint32_t comm) {
+  return removed(comm) ? nullptr : &comm_of(p, comm);
 }
 
 bool Links::State::removed(uint32_t comm) const {
@@ -136,6 +142,7 @@ void Links::remove_communicator(uint32_t comm) {
       s.withdraw(*recv);
       s.drop(*recv);
     }
+    std::erase_if(p->comms, [&](const auto& state) { return state->comm == comm; });
   }
   auto& removed = s.removed_comms;
   const auto at = std::lower_bound(removed.begin(), removed.end(), comm);

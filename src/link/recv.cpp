@@ -17,14 +17,19 @@ void Links::State::settle(Recv& recv) {
 }
 
 void Links::State::consume(Peer& p, uint32_t comm, uint32_t length) {
-  CommState& state = comm_of(p, comm);
-  state.consumed += eager_cost(length);
-  if (state.credit_queued || state.consumed - state.told < options.eager_bytes / 2) return;
-  state.credit_queued = true;
+  CommState* state = known(p, comm);
+  if (state == nullptr) return;
+  state->consumed += eager_cost(length);
+  if (state->credit_queued || state->consumed - state->told < options.eager_bytes / 2) return;
+  state->credit_queued = true;
   Key key;
   key.comm = comm;
   key.cls = Class::kControl;
   control(p, FrameKind::kCredit, key);
+}
+
+void Links::State::count_eager(Peer& p, const Header& header) {
+  if (CommState* comm = known(p, header.key.comm)) comm->arrived += eager_cost(header.length);
 }
 
 void Links::State::clear_early(Recv& recv) {
@@ -228,7 +233,7 @@ void Links::State::withdraw(Recv& recv) {
     redirect(*trunk);
     note_arrival(p, *trunk, header);
     if ((header.flags & kFlagEager) != 0) {
-      comm_of(p, header.key.comm).arrived += eager_cost(header.length);
+      count_eager(p, header);
       consume(p, header.key.comm, header.length);
     }
   }

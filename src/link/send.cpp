@@ -133,7 +133,7 @@ bool Links::State::pump_one(Peer& p) {
       frame->recv = nullptr;
     }
     if (frame->header.kind == FrameKind::kCredit) {
-      comm_of(p, frame->header.key.comm).credit_queued = false;
+      if (CommState* comm = known(p, frame->header.key.comm)) comm->credit_queued = false;
     }
     frame->header.sequence = p.next_sequence++;
     p.window[frame->header.sequence % kWindow] = frame;
@@ -176,11 +176,11 @@ bool Links::State::pump_one(Peer& p) {
 void Links::State::transmit(Trunk& trunk, Frame& frame) {
   Peer& p = *trunk.peer;
   Header& header = frame.header;
-  CommState& comm = comm_of(p, header.key.comm);
+  const CommState* before = known(p, header.key.comm);
   header.epoch = trunk.epoch;
   header.number = frame.number = trunk.next_number;
   header.ack = p.arrived;
-  header.credit = comm.consumed;
+  header.credit = before != nullptr ? before->consumed : 0;
   HeaderBytes bytes;
   encode(header, &bytes);
   if (!trunk.context->properties.reliable) {
@@ -215,7 +215,7 @@ void Links::State::transmit(Trunk& trunk, Frame& frame) {
   ++trunk.next_number;
   ++trunk.counters.frames_sent;
   trunk.counters.payload_sent += header.length;
-  comm.told = comm.consumed;
+  if (CommState* comm = known(p, header.key.comm)) comm->told = header.credit;
   if (!p.has_gap()) {  // the header said all there was to say
     p.ack_frames = 0;
     p.ack_bytes = 0;

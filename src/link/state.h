@@ -39,7 +39,7 @@ inline constexpr uint32_t kMinSegment = 16 * 1024;
 inline constexpr uint32_t kNarrowSegment = 4 * 1024;
 inline constexpr uint32_t kNarrowFrames = 64;  // clean frames that end a narrowing
 inline constexpr size_t kMaxEarly = 1 << 20;   // messages a peer may name before they are posted
-inline constexpr size_t kMaxComms = 1 << 16;
+inline constexpr size_t kMaxComms = 4096;      // and communicators it may name at a time
 inline constexpr int kMaxProtocolErrors = 3;
 
 struct Peer;
@@ -162,6 +162,7 @@ struct Links::State {
     if (time < timer_at) timer_at = time;
   }
   CommState& comm_of(Peer& peer, uint32_t comm);
+  CommState* known(Peer& peer, uint32_t comm);  // nullptr if it was removed
   bool removed(uint32_t comm) const;
   void run_deferred();
 
@@ -222,6 +223,7 @@ struct Links::State {
   bool compare(Recv& recv);  // false: mismatch
   void drop(Recv& recv);
   void clear_early(Recv& recv);
+  void count_eager(Peer& peer, const Header& header);  // when the frame has arrived
   void consume(Peer& peer, uint32_t comm, uint32_t length);
   void mismatch(Recv& recv);
   void withdraw(Recv& recv);

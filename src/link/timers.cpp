@@ -69,7 +69,10 @@ void Links::State::check_silence(Peer& p, uint64_t time) {
     if (!trunk->up()) continue;
     Frame* oldest = trunk->inflight.front();
     while (oldest != nullptr && oldest->acked) oldest = oldest->next;
-    if (oldest == nullptr && trunk->probed_at == 0) continue;
+    if (oldest == nullptr && trunk->probed_at == 0) {
+      trunk->suspect = false;
+      continue;
+    }
     const uint64_t quiet =
         oldest != nullptr ? std::max(oldest->sent_at, trunk->acked_at) : trunk->probed_at;
     const uint64_t limit = std::max<uint64_t>(static_cast<uint64_t>(4 * trunk->rtt), kMinSilence);

@@ -622,6 +622,12 @@ uint32_t MemoryNetwork::front_length(int connection, int direction) const {
   return frame == nullptr ? 0 : frame->length - frame->moved;
 }
 
+bool MemoryNetwork::movable(int connection, int direction) const {
+  std::lock_guard<std::mutex> lock(core_->mutex);
+  Connection* c = core_->find(connection);
+  return c != nullptr && !c->stalled && core_->next_to_move(*c, direction) != nullptr;
+}
+
 void MemoryNetwork::kill(int connection, bool gone) {
   std::lock_guard<std::mutex> lock(core_->mutex);
   Connection* c = core_->find(connection);

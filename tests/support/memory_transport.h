@@ -52,9 +52,10 @@ class MemoryNetwork {
   std::vector<int> connections() const;
   size_t queued(int connection, int direction) const;  // frames not yet handed to the receiver
   uint32_t front_length(int connection,
-                        int direction) const;    // payload bytes of the next one to move
-  void kill(int connection, bool gone = false);  // both ends see down()
-  void stall(int connection, bool on);           // nothing moves, nothing fails
+                        int direction) const;         // payload bytes of the next one to move
+  void kill(int connection, bool gone = false);       // both ends see down()
+  void stall(int connection, bool on);                // nothing moves, nothing fails
+  bool movable(int connection, int direction) const;  // move() would find a frame
   // Manual: the next frame travels (whole, or the first half of what is left of its payload).
   // False if there is none.
   bool move(int connection, int direction, bool half = false);
