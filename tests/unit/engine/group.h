@@ -37,7 +37,7 @@ struct GroupOptions {
   Wire wire = Wire::kMemory;
   int channels = 1;
   int trunks = 1;  // of each pair
-  MemoryOptions memory;
+  MemoryOptions memory = {};
 };
 
 class Group {
