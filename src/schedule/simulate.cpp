@@ -22,8 +22,8 @@ namespace tbccl::schedule {
 namespace {
 
 constexpr uint64_t kSegmentBytes = 64 << 10;
-constexpr int64_t kMostSegments = 128;         // of one step
-constexpr int64_t kSegmentBudget = 2'000'000;  // of all messages together
+constexpr int64_t kMostSegments = 128;       // of one step
+constexpr int64_t kSegmentBudget = 500'000;  // of all messages together
 // Dependencies on all iterations of longer phases do not stream: looking at them is quadratic.
 constexpr int32_t kStreamingFanIn = 64;
 

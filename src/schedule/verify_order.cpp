@@ -48,7 +48,7 @@ class Order {
     touched_.clear();
     bool found = false;
     while (!rest.empty() && !found) {
-      const auto [step, frontier] = rest.back();
+      const int32_t step = rest.back().first, frontier = rest.back().second;
       rest.pop_back();
       steps_.for_each_dep(step, [&](int32_t on, const Dep& dep) {
         const Range r = range(on);
