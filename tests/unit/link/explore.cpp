@@ -140,15 +140,24 @@ class Run {
   std::string trace_;
 };
 
+// Says of a run that departs from the default several times whether it is in the share.
+bool chosen(const std::vector<Choice>& list, uint32_t share) {
+  uint64_t hash = 14695981039346656037u;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].taken != 0) hash = (hash ^ (i * 64 + list[i].taken)) * 1099511628211u;
+  }
+  return (hash >> 20) % share == 0;
+}
+
 // The next list of choices within the budget; false if there is none.
-bool advance(std::vector<Choice>* choices, int budget) {
+bool advance(std::vector<Choice>* choices, int budget, uint32_t share) {
   auto& list = *choices;
   while (!list.empty()) {
     const auto spent =
         std::count_if(list.begin(), list.end() - 1, [](const Choice& c) { return c.taken != 0; });
-    if (list.back().taken + 1 < list.back().options && spent < budget) {
+    while (list.back().taken + 1 < list.back().options && spent < budget) {
       ++list.back().taken;
-      return true;
+      if (spent == 0 || chosen(list, share)) return true;
     }
     list.pop_back();
   }
@@ -157,7 +166,7 @@ bool advance(std::vector<Choice>* choices, int budget) {
 
 }  // namespace
 
-Explored explore(const Scenario& scenario, int budget) {
+Explored explore(const Scenario& scenario, int budget, uint32_t share) {
   Explored result;
   std::vector<Choice> choices;
   do {
@@ -168,13 +177,13 @@ Explored explore(const Scenario& scenario, int budget) {
       result.problem = problem + "\nafter" + run.trace();
       return result;
     }
-  } while (advance(&choices, budget));
+  } while (advance(&choices, budget, share));
   return result;
 }
 
-int explore_budget(int otherwise) {
+int explore_budget() {
   const char* text = std::getenv("TBCCL_TESTS_EXPLORE");
-  return text != nullptr && *text != '\0' ? std::atoi(text) : otherwise;
+  return text != nullptr && *text != '\0' ? std::atoi(text) : 0;
 }
 
 }  // namespace tbccl::link::testing

@@ -4,7 +4,9 @@
 //
 // A run has a default course (deliver what is there, in order; then the next step of a side;
 // then the next timer). Every other choice costs one from a budget; all runs within the budget
-// are made, depth first, each from the start: a run is the list of its choices.
+// are made, depth first, each from the start: a run is the list of its choices. With a `share`
+// above 1 only every so many-th run that spends two or more is made (which ones follows from the
+// choices alone); TBCCL_TESTS_EXPLORE=2 makes all of them, =3 also those that spend three.
 #pragma once
 
 #include <cstdint>
@@ -43,9 +45,9 @@ struct Explored {
   std::string problem;  // the first, with the choices that lead to it
 };
 
-Explored explore(const Scenario& scenario, int budget);
+Explored explore(const Scenario& scenario, int budget, uint32_t share);
 
-// TBCCL_TESTS_EXPLORE, or what the caller finds short enough.
-int explore_budget(int otherwise);
+// TBCCL_TESTS_EXPLORE, 0 if it is not set.
+int explore_budget();
 
 }  // namespace tbccl::link::testing

@@ -99,16 +99,18 @@ void judge(World& world) {
   };
 }
 
-void run(const char* what, Kind kind, int budget, const std::function<void(World&)>& prepare) {
+void run(const char* what, Kind kind, uint32_t share, const std::function<void(World&)>& prepare) {
   Scenario s = scenario_of(kind);
   s.prepare = [&prepare](World& world) {
     prepare(world);
     judge(world);
   };
-  const Explored result = explore(s, explore_budget(budget));
+  const int budget = explore_budget();
+  const Explored result = budget > 0 ? explore(s, budget, 1) : explore(s, 2, share);
   std::printf("explored %-34s %-17s %8llu runs %10llu states\n", what, name_of(kind),
               static_cast<unsigned long long>(result.runs),
               static_cast<unsigned long long>(result.states));
+  std::fflush(stdout);
   CHECK(result.problem == "");
 }
 
@@ -116,7 +118,7 @@ void run(const char* what, Kind kind, int budget, const std::function<void(World
 
 TEST_CASE("explore: a granted message of three segments") {
   const Kind kind = GENERATE(Kind::kPlaced, Kind::kSlotted, Kind::kLossy, Kind::kLossyUnordered);
-  run("granted message", kind, 2, [](World& world) {
+  run("granted message", kind, 4, [](World& world) {
     send(world, 0, key_of(1), 600, 600);
     receive(world, 1, key_of(1), 600, 600);
   });
@@ -124,7 +126,7 @@ TEST_CASE("explore: a granted message of three segments") {
 
 TEST_CASE("explore: both ends stream") {
   const Kind kind = GENERATE(Kind::kPlaced, Kind::kLossyUnordered);
-  run("streaming", kind, 2, [](World& world) {
+  run("streaming", kind, 4, [](World& world) {
     send(world, 1, key_of(1), 520, 100);
     receive(world, 0, key_of(1), 520, 60);
     Side* a = &world.pair->a();
@@ -147,7 +149,7 @@ TEST_CASE("explore: both ends stream") {
 TEST_CASE("explore: two communicators in opposite orders") {
   const Kind kind = GENERATE(Kind::kPlaced, Kind::kSlotted, Kind::kLossy);
   const uint64_t total = GENERATE(200, 400);
-  run(total == 200 ? "two communicators, eager" : "two communicators, granted", kind, 1,
+  run(total == 200 ? "two communicators, eager" : "two communicators, granted", kind, 60,
       [total](World& world) {
         // Each side completes its first receive before it posts its second.
         for (int side = 0; side < 2; ++side) {
@@ -164,7 +166,7 @@ TEST_CASE("explore: two communicators in opposite orders") {
 TEST_CASE("explore: small messages without credit, received in another order") {
   const Kind kind = GENERATE(Kind::kPlaced, Kind::kLossy);
   const Class cls = GENERATE(Class::kCollective, Class::kPointToPoint);
-  run("without credit", kind, 1, [cls](World& world) {
+  run("without credit", kind, 60, [cls](World& world) {
     for (uint64_t i = 0; i < 4; ++i) send(world, 0, key_of(1, i, 1, cls), 100, 100);
     for (uint64_t i = 4; i-- > 0;) receive(world, 1, key_of(1, i, 1, cls), 100, 100, true);
   });
@@ -173,7 +175,7 @@ TEST_CASE("explore: small messages without credit, received in another order") {
 TEST_CASE("explore: a message is withdrawn at either end") {
   const Kind kind = GENERATE(Kind::kPlaced, Kind::kSlotted, Kind::kLossyUnordered);
   const bool at_sender = GENERATE(false, true);
-  run(at_sender ? "withdrawn send" : "withdrawn receive", kind, 2, [at_sender](World& world) {
+  run(at_sender ? "withdrawn send" : "withdrawn receive", kind, 4, [at_sender](World& world) {
     send(world, 0, key_of(1, 1), 600, 600);
     receive(world, 1, key_of(1, 1), 600, 600);
     Side* s = world.pair->side[at_sender ? 0 : 1].get();
