@@ -133,6 +133,7 @@ TEST_CASE("combine: all pairs of awkward values") {
     const size_t count = sources[0].size();
     Buffer a(sources[0], 0), b(sources[1], 0);
     for (const bool finish : {false, true}) {
+      if (finish && r.op != tbcclAvg) continue;  // the same as without
       const std::vector<unsigned char> expected = expected_fold(r, sources, finish);
       Buffer dst(std::vector<unsigned char>(expected.size(), 0), 0);
       reduce::combine(r, dst.data(), a.data(), b.data(), count, finish);
@@ -181,6 +182,8 @@ TEST_CASE("fold: 1 to 9 sources, rounded once, any of them the destination") {
       r.ranks = k;
       std::vector<std::vector<Element>> sources;
       for (int j = 0; j < k; ++j) sources.push_back(mixture(r.type, 600, uint32_t(10 * k + j)));
+      std::vector<std::vector<unsigned char>> flat;
+      for (const auto& source : sources) flat.push_back(Buffer::flatten(source));
       for (const bool finish : {false, true}) {
         const std::vector<unsigned char> expected = expected_fold(r, sources, finish);
         bool right = true;
@@ -190,8 +193,9 @@ TEST_CASE("fold: 1 to 9 sources, rounded once, any of them the destination") {
           for (int into = -1; into < k; into += 2) {  // -1: a buffer of its own
             std::vector<Buffer> buffers;
             for (int j = 0; j < k; ++j) {
-              const std::vector<Element> cut(sources[size_t(j)].begin(),
-                                             sources[size_t(j)].begin() + ptrdiff_t(count));
+              const std::vector<unsigned char>& all = flat[size_t(j)];
+              const std::vector<unsigned char> cut(all.begin(),
+                                                   all.begin() + ptrdiff_t(count * width));
               buffers.emplace_back(cut, size_t(j) % 4);
             }
             buffers.emplace_back(std::vector<unsigned char>(count * width, 0), 1);
