@@ -14,6 +14,8 @@ constexpr size_t kMaxResolved = 16;
 constexpr uint64_t kResolveAgain = kSecond;
 // The root speaks first at the deadline, because it knows who is missing.
 constexpr uint64_t kRootFirst = kSecond;
+// How long rank 0's error waits for late ranks, so that they hear it too.
+constexpr uint64_t kLateRanks = 5 * kSecond;
 
 std::vector<Endpoint> to_endpoints(const asio::ip::tcp::resolver::results_type& results) {
   std::vector<Endpoint> list;
@@ -73,6 +75,7 @@ Status Meeting::open_root(const asio::ip::address& at, uint16_t port) {
   }
   root.deadline_ns = options_.deadline_ns;
   root.limit_ns = options_.limit_ns;
+  root.late_ns = kLateRanks;
   root.where = where_;
   root.variable = variable_;
   root.authenticator = options_.authenticator;

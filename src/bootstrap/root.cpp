@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "bootstrap/timer.h"
 
@@ -9,7 +11,7 @@ namespace tbccl::bootstrap {
 namespace {
 
 constexpr uint32_t kMaxNamed = 16;
-constexpr uint64_t kLinger = 2 * kSecond;
+constexpr uint64_t kLinger = 2 * kSecond;  // for members to read what they were sent
 
 std::string who(const Hello& hello) {
   return fmt::format("process {} on {}", hello.process, hello.name);
@@ -99,22 +101,24 @@ std::string Root::missing_text() const {
 
 void Root::enter(Guest guest) {
   const Hello& hello = guest.hello;
-  const auto refuse = [&](const std::string& text) {
-    const Refusal refusal{tbcclInvalidUsage, text};
-    guest.connection->close_after(frame(Type::kRefused, refusal.encode()));
+  const auto mismatch = [&](const std::string& text) {
     fail(Status(tbcclInvalidUsage, text));
+    refuse(guest.connection);
   };
+  if (state_ == State::kFailed) return refuse(guest.connection);
   if (state_ != State::kWaiting) return guest.connection->close();
   if (options_.size == 0) options_.size = hello.size;
   if (hello.size != options_.size) {
-    return refuse(
+    const uint32_t others = options_.size;
+    options_.size = std::min(others, hello.size);  // more are not waited for
+    return mismatch(
         fmt::format("rank {} ({}) was started for {} ranks, the others for {}; the number of ranks "
                     "(TBCCL_SIZE) must be the same everywhere",
-                    hello.rank, who(hello), hello.size, options_.size));
+                    hello.rank, who(hello), hello.size, others));
   }
   const auto there = slots_.find(hello.rank);
   if (there != slots_.end() && there->second.hello.instance != hello.instance) {
-    return refuse(fmt::format(
+    return mismatch(fmt::format(
         "rank {} came twice: {} and {}; every process needs a rank (TBCCL_RANK) of its own",
         hello.rank, who(there->second.hello), who(hello)));
   }
@@ -145,7 +149,7 @@ void Root::left(uint32_t rank, const Bytes16& instance) {
   const auto it = slots_.find(rank);
   if (it == slots_.end() || it->second.hello.instance != instance) return;
   slots_.erase(it);
-  if (state_ != State::kWaiting) end_if_empty();
+  if (state_ != State::kWaiting) end_if_done();
 }
 
 void Root::tell() {
@@ -162,28 +166,43 @@ void Root::tell() {
     sealed.proof = options_.authenticator.prove("tbccl table", slot.nonces, sealed.body);
     slot.connection->send(Type::kTable, sealed.encode());
   }
-  linger();
+  door_->close();
+  linger(kLinger);
 }
 
 void Root::fail(const Status& cause) {
   if (state_ != State::kWaiting) return;
   state_ = State::kFailed;
+  cause_ = cause;
+  refused_ = static_cast<uint32_t>(slots_.size());
   const Refusal refusal{static_cast<uint32_t>(cause.code()), cause.text()};
   const std::string bytes = frame(Type::kRefused, refusal.encode());
   // The members close when they have read it.
   for (const auto& [rank, slot] : slots_) slot.connection->send_frame(bytes);
-  linger();
+  // Who is late must hear the reason too, instead of knocking until its deadline.
+  const uint64_t now = now_ns();
+  const uint64_t left = options_.deadline_ns > now ? options_.deadline_ns - now : 0;
+  linger(std::max(kLinger, std::min(left, options_.late_ns)));
 }
 
-void Root::linger() {
-  door_->close();
-  set_timer(timer_, after(kLinger), [self = shared_from_this()] { self->close(); });
-  end_if_empty();
+void Root::refuse(const std::shared_ptr<Connection>& connection) {
+  ++refused_;
+  const Refusal refusal{static_cast<uint32_t>(cause_.code()), cause_.text()};
+  connection->close_after(frame(Type::kRefused, refusal.encode()));
+  end_if_done();
 }
 
-void Root::end_if_empty() {
+void Root::linger(uint64_t ns) {
+  set_timer(timer_, after(ns), [self = shared_from_this()] { self->close(); });
+  end_if_done();
+}
+
+void Root::end_if_done() {
+  if (!slots_.empty()) return;
+  const bool expects_more =
+      state_ == State::kFailed && cause_.code() != tbcclTimeout && refused_ < options_.size;
   // Later: the caller may still use what close() frees.
-  if (slots_.empty()) asio::post(io_, [self = shared_from_this()] { self->close(); });
+  if (!expects_more) asio::post(io_, [self = shared_from_this()] { self->close(); });
 }
 
 void Root::close() {

@@ -2,8 +2,8 @@
 // of them the table. Control thread only.
 //
 // States: waiting (ranks come and go) -> told (everyone was sent the table) or failed (everyone
-// connected was sent the reason) -> ended (every member has closed its connection, or two
-// seconds later).
+// connected was sent the reason, and so is who comes late) -> ended (every member has closed its
+// connection and nobody is expected any more, or the time for that is over).
 #pragma once
 
 #include <asio/steady_timer.hpp>
@@ -27,6 +27,7 @@ class Root : public std::enable_shared_from_this<Root> {
     std::string where;      // for messages
     std::string variable;   // what the user has to check, for messages
     uint64_t limit_ns = 0;  // for messages: the time that was allowed
+    uint64_t late_ns = 0;   // after a failure: how long late ranks are told, until the deadline
     Authenticator authenticator;
     std::function<void()> ended;  // once; the root has no connection and no timer any more
   };
@@ -58,8 +59,9 @@ class Root : public std::enable_shared_from_this<Root> {
   void left(uint32_t rank, const Bytes16& instance);
   void tell();
   void fail(const Status& cause);
-  void linger();
-  void end_if_empty();
+  void refuse(const std::shared_ptr<Connection>& connection);
+  void linger(uint64_t ns);
+  void end_if_done();
 
   asio::io_context& io_;
   Options options_;
@@ -67,6 +69,8 @@ class Root : public std::enable_shared_from_this<Root> {
   std::shared_ptr<Door> door_;
   std::map<uint32_t, Slot> slots_;
   std::string turned_away_;  // the last one, for messages
+  Status cause_;             // of the failure
+  uint32_t refused_ = 0;     // processes that were told of it
   State state_ = State::kWaiting;
 };
 

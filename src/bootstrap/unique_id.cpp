@@ -102,6 +102,7 @@ Status make_unique_id(const Settings& settings, tbcclUniqueId* id) {
   options.fixed_session = true;
   options.session = content.session;
   options.limit_ns = settings.connect_timeout_ns;
+  options.late_ns = settings.connect_timeout_ns;
   options.deadline_ns = after(settings.connect_timeout_ns);
   options.where = fmt::format("the process that made the unique id (process {} on {})", getpid(),
                               topology::host_name());
