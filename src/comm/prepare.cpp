@@ -125,7 +125,7 @@ Status Communicator::prepare_collective(const Operation& operation, engine::Call
     return {status.code(), fmt::format("{}: {}", call->operation, status.text())};
   }
   selection::Question question;
-  question.collective.operation = barrier ? tbcclOpAllReduce : operation.operation;
+  question.collective.operation = operation.operation;
   question.collective.in_place = bytes > 0 && reads && operation.input == operation.output;
   question.collective.scale = call->reduction.scaled;
   question.collective.root = broadcast ? operation.root : 0;
