@@ -74,7 +74,7 @@ Status BringUp::run() {
   std::lock_guard<std::mutex> hold(c_.early_lock_);
   if (!c_.early_failure_.ok()) return c_.early_failure_;
   c_.serving_ = true;
-  for (int rank : c_.early_finished_) c_.lane_->peer_finished(rank);
+  for (int rank : c_.finished_) c_.lane_->peer_finished(rank);
   return {};
 }
 
@@ -195,7 +195,7 @@ Status BringUp::make_lane() {
   channel.rank = c_.rank_;
   channel.size = c_.size_;
   for (int rank = 0; rank < c_.size_; ++rank) channel.peers.push_back(rank);
-  channel.name = c_.settings_.comm_name;
+  channel.name = c_.settings_.comm_name.empty() ? "world" : c_.settings_.comm_name;
   c_.channel_ = c_.lane_->add_channel(channel);
   return {};
 }

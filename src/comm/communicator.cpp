@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 
 namespace tbccl::comm {
@@ -75,11 +77,8 @@ void Communicator::peer_gone(int rank, const Status& cause) {
 
 void Communicator::peer_finished(int rank) {
   std::lock_guard<std::mutex> hold(early_lock_);
-  if (serving_) {
-    lane_->peer_finished(rank);
-  } else {
-    early_finished_.push_back(rank);
-  }
+  finished_.push_back(rank);
+  if (serving_) lane_->peer_finished(rank);
 }
 
 void Communicator::peer_failed(int rank, uint32_t comm, const Status& cause) {
@@ -114,34 +113,64 @@ void Communicator::broken(uint32_t comm, const Status& cause) {
   if (control_ != nullptr) control_->announce_failure(comm, cause);
 }
 
+void Communicator::fail_if_serving(const Status& cause) {
+  std::lock_guard<std::mutex> hold(early_lock_);
+  if (serving_) lane_->fail(channel_, cause);
+}
+
+bool Communicator::mismatched(uint32_t comm, const engine::CallRecord& mine, int rank,
+                              const Status& cause) {
+  if (control_ == nullptr) return false;
+  if (disagreeing_.exchange(true)) return true;
+  control_->query_records(
+      comm, 1'000'000'000, [this, mine, rank, cause](std::vector<bootstrap::PeerRecord> others) {
+        Status found = compare(mine, others);
+        for (const bootstrap::PeerRecord& other : others) {
+          if (!found.ok() || other.rank != rank || other.text.empty()) continue;
+          found = Status(cause.code(),
+                         fmt::format("{}; rank {} is in {}", cause.text(), rank, other.text));
+        }
+        fail_if_serving(found.ok() ? cause : found);
+      });
+  return true;
+}
+
 void Communicator::stalled(uint32_t comm, const engine::CallRecord& mine) {
-  if (control_ == nullptr || mine.number == 0 || comparing_.exchange(true)) return;
+  if (control_ == nullptr || comparing_.exchange(true)) return;
   control_->query_records(comm, 1'000'000'000,
                           [this, mine](std::vector<bootstrap::PeerRecord> others) {
-                            compare(mine, others);
+                            if (const Status found = compare(mine, others); !found.ok()) {
+                              fail_if_serving(found);
+                            }
                             comparing_.store(false);
                           });
 }
 
-// A collective's number has one meaning: two ranks whose calls of the same number have different
-// arguments will never finish it.
-void Communicator::compare(const engine::CallRecord& mine,
-                           const std::vector<bootstrap::PeerRecord>& others) {
+Status Communicator::compare(const engine::CallRecord& mine,
+                             const std::vector<bootstrap::PeerRecord>& others) {
+  // A collective's number has one meaning: two ranks whose calls of the same number have
+  // different arguments will never finish it.
   for (const bootstrap::PeerRecord& other : others) {
-    if (!other.answered || other.rank == rank_ || other.number != mine.number ||
-        other.fingerprint == mine.fingerprint) {
+    if (!other.answered || other.rank == rank_ || mine.number == 0 ||
+        other.number != mine.number || other.fingerprint == mine.fingerprint) {
       continue;
     }
-    std::lock_guard<std::mutex> hold(early_lock_);
-    if (!serving_) return;
-    lane_->fail(channel_,
-                Status(tbcclInvalidUsage,
-                       fmt::format("ranks disagree about operation {}: rank {} called {}, rank {} "
-                                   "called {}; every rank must issue the same operations in the "
-                                   "same order with the same arguments",
-                                   mine.number, rank_, mine.text, other.rank, other.text)));
-    return;
+    return {tbcclInvalidUsage,
+            fmt::format("ranks disagree about operation {}: rank {} called {}, rank {} called {}; "
+                        "every rank must issue the same operations in the same order with the "
+                        "same arguments",
+                        mine.number, rank_, mine.text, other.rank, other.text)};
   }
+  // Whoever said goodbye has got and sent everything it ever will.
+  std::lock_guard<std::mutex> hold(early_lock_);
+  for (int rank : mine.waiting_for) {
+    if (std::find(finished_.begin(), finished_.end(), rank) == finished_.end()) continue;
+    return {tbcclRemoteError,
+            fmt::format("rank {} waits for rank {} in {}, and rank {} has left (it finalized or "
+                        "destroyed its communicator) without making this call",
+                        rank_, rank, mine.text, rank)};
+  }
+  return {};
 }
 
 }  // namespace tbccl::comm

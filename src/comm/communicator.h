@@ -70,6 +70,8 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
 
   // --- engine::LaneEvents ---
   void broken(uint32_t comm, const Status& cause) override;
+  bool mismatched(uint32_t comm, const engine::CallRecord& mine, int rank,
+                  const Status& cause) override;
   void stalled(uint32_t comm, const engine::CallRecord& record) override;
 
  private:
@@ -77,7 +79,9 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
   Communicator(int rank, int size, const Settings& settings);
   Status prepare_collective(const Operation& operation, engine::Call* call);
   Status prepare_message(const Operation& operation, engine::Call* call);
-  void compare(const engine::CallRecord& mine, const std::vector<bootstrap::PeerRecord>& others);
+  // The error that the records show, if any.
+  Status compare(const engine::CallRecord& mine, const std::vector<bootstrap::PeerRecord>& others);
+  void fail_if_serving(const Status& cause);
 
   const int rank_;
   const int size_;
@@ -90,13 +94,14 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
   std::unique_ptr<engine::Lane> lane_;
   engine::Channel* channel_ = nullptr;
   std::atomic<bool> finalized_{false};
-  std::atomic<bool> comparing_{false};  // a query for call records is under way
+  std::atomic<bool> comparing_{false};    // a query for call records is under way
+  std::atomic<bool> disagreeing_{false};  // likewise, after a mismatch: the channel will break
 
   // What the control thread says before there is a channel to break.
   std::mutex early_lock_;
   bool serving_ = false;  // lane_ and channel_ may be used by event handlers
   Status early_failure_;
-  std::vector<int> early_finished_;
+  std::vector<int> finished_;  // ranks that have said goodbye
 };
 
 // The number of the one communicator that a group of links carries from its start.

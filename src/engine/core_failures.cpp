@@ -69,20 +69,23 @@ void Core::mismatch(int peer, const link::Key& key, void* owner, uint32_t) {
   Channel* const channel =
       owner != nullptr ? static_cast<Request*>(owner)->channel : find(key.comm);
   if (channel == nullptr) return;
-  const std::string mine =
-      owner != nullptr ? record_of(static_cast<Request*>(owner)).text : "another one";
+  const CallRecord record =
+      owner != nullptr ? record_of(static_cast<Request*>(owner)) : CallRecord{};
+  const std::string mine = owner != nullptr ? record.text : "another one";
   const std::string where =
       key.cls == link::Class::kPointToPoint
           ? fmt::format("message {} with tag {}", key.op, static_cast<int>(key.step))
           : fmt::format("operation {}", key.op);
-  break_later(channel,
-              Status(tbcclInvalidUsage,
-                     fmt::format("ranks disagree about {} of communicator {}: on rank {} it is {}, "
-                                 "and rank {} called it with different arguments; all ranks must "
-                                 "make the same calls in the same order, with equal operation, "
-                                 "count, type, operator and root",
-                                 where, channel->options().name, channel->options().rank, mine,
-                                 channel->comm_rank(peer))));
+  const int other = channel->comm_rank(peer);
+  const Status cause(
+      tbcclInvalidUsage,
+      fmt::format("ranks disagree about {} of communicator {}: on rank {} it is {}, and rank {} "
+                  "called it with different arguments; all ranks must make the same calls in the "
+                  "same order, with equal operation, count, type, operator and root",
+                  where, channel->options().name, channel->options().rank, mine, other));
+  if (!events_.mismatched(channel->options().comm, record, other, cause)) {
+    break_later(channel, cause);
+  }
 }
 
 void Core::peer_failed(int peer, const Status& status) { break_peer(peer, status); }

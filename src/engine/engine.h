@@ -81,6 +81,13 @@ class LaneEvents {
   virtual ~LaneEvents() = default;
   // The first error that breaks a channel, once each. Told to the other ranks by the receiver.
   virtual void broken(uint32_t comm, const Status& cause) = 0;
+  // Both sides' arguments differ for an operation; `mine` is this rank's call (number 0 where it
+  // has not made one yet). The receiver may find out the other side's arguments, and then fails
+  // the channel, within two seconds; if it does not (false), the channel breaks with `cause`.
+  virtual bool mismatched(uint32_t /*comm*/, const CallRecord& /*mine*/, int /*rank*/,
+                          const Status& /*cause*/) {
+    return false;
+  }
   // A request has made no progress for a second (then every second).
   virtual void stalled(uint32_t comm, const CallRecord& record) = 0;
 };

@@ -306,7 +306,9 @@ std::string Links::describe(int rank) const {
 
 bool Links::idle(int rank) const {
   const Peer& p = state_->peer(rank);
-  return p.outstanding() == 0 && p.queued.empty() && p.requeued.empty() && p.ready.empty();
+  if (p.finished || p.failed) return true;
+  return p.outstanding() == 0 && p.queued.empty() && p.requeued.empty() && p.ready.empty() &&
+         p.ack_frames == 0;
 }
 
 }  // namespace tbccl::link

@@ -164,7 +164,9 @@ class Links {
   std::vector<TrunkCounters> counters() const;
   std::string describe(
       int peer) const;        // one line for error messages: trunks and what is waited for
-  bool idle(int peer) const;  // everything sent to this peer has been acknowledged
+  // Everything sent to this peer has been acknowledged, and everything that came from it; or it
+  // is gone, and nothing will be.
+  bool idle(int peer) const;
 
   struct State;  // state.h, for this folder alone
 

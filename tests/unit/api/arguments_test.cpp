@@ -67,7 +67,7 @@ TEST_CASE("ranks and sizes are checked before anything is opened") {
 TEST_CASE("bad arguments of operations have no effect") {
   Job job(2);
   tbcclComm_t comm = job[0];
-  float a[8] = {}, b[8] = {};
+  float a[16] = {}, b[16] = {};
   const auto all_reduce = [&](const void* in, void* out, size_t count, int type, int op) {
     return tbcclAllReduce(in, out, count, static_cast<tbcclDataType_t>(type),
                           static_cast<tbcclRedOp_t>(op), comm, nullptr);

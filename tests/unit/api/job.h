@@ -35,6 +35,11 @@ class Job {
   int size() const { return static_cast<int>(comms_.size()); }
   tbcclComm_t operator[](int rank) const { return comms_[static_cast<size_t>(rank)]; }
 
+  void leave(int rank) {
+    tbcclCommDestroy(comms_[static_cast<size_t>(rank)]);
+    comms_[static_cast<size_t>(rank)] = nullptr;
+  }
+
   // f(rank, comm, findings) on a thread per rank; all findings are required to be empty.
   void each(const std::function<void(int, tbcclComm_t, Findings&)>& f) {
     std::vector<Findings> findings(comms_.size());

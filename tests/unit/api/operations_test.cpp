@@ -285,3 +285,17 @@ TEST_CASE("a group of one, without a network") {
   REQUIRE(tbcclBarrier(comm, nullptr) == tbcclSuccess);
   REQUIRE(tbcclCommDestroy(comm) == tbcclSuccess);
 }
+
+TEST_CASE("a rank that left is named by the ranks that still wait for it") {
+  Job job(3);
+  job.each([&](int rank, tbcclComm_t comm, Findings& found) {
+    found.expect(tbcclBarrier(comm, nullptr) == tbcclSuccess, last(comm));
+    if (rank == 2) {
+      job.leave(2);
+      return;
+    }
+    const tbcclResult_t result = tbcclBarrier(comm, nullptr);
+    found.expect(result == tbcclRemoteError, "result " + std::to_string(result));
+    found.expect(last(comm).find("rank 2") != std::string::npos, last(comm));
+  });
+}
