@@ -27,7 +27,7 @@ class Authenticator {
 
  private:
   bool secured_ = false;
-  std::array<uint8_t, 32> key_{};
+  [[maybe_unused]] std::array<uint8_t, 32> key_{};  // unused without libsodium
 };
 
 // From the system's generator; false if it has none.

@@ -30,6 +30,8 @@ struct Plan {
   HostPort host_port;
   IdContent id;
   bool loopback_only = false, v6 = false;
+  // One rank has nobody to find; but the root of an id waits for it, and would for its whole time.
+  bool alone = false;
 };
 
 Status check(int rank, int size, const MeetingPoint& where, const Settings& settings, Plan* plan) {
@@ -45,7 +47,8 @@ Status check(int rank, int size, const MeetingPoint& where, const Settings& sett
   plan->settings = settings;
   if (Status s = Authenticator::make(settings.secret, &plan->authenticator); !s.ok()) return s;
   if (Status s = parse_port_range(settings.port_range, &plan->ports); !s.ok()) return s;
-  if (size == 1) return {};
+  plan->alone = size == 1 && where.kind != MeetingPoint::Kind::kUniqueId;
+  if (plan->alone) return {};
   if (where.kind == MeetingPoint::Kind::kUniqueId) return decode_id(where.id, &plan->id);
   if (where.kind == MeetingPoint::Kind::kExchange) {
     if (where.exchange != nullptr) return {};
@@ -165,12 +168,12 @@ Status ControlPlane::set_up(const Plan& plan, ControlEvents* events) {
   Status status;
   service_->run([&] {
     group_ = std::make_shared<Group>(service_->io(), options);
-    if (plan.size > 1) status = group_->open(plan.loopback_only, plan.v6, plan.ports);
+    if (!plan.alone) status = group_->open(plan.loopback_only, plan.v6, plan.ports);
   });
   if (!status.ok()) return status;
   Meeting::Result result;
   std::shared_ptr<Meeting> meeting;
-  if (plan.size == 1) {
+  if (plan.alone) {
     addresses_ = {local_};
     result.table.session = session_;
     result.table.members.resize(1);

@@ -82,14 +82,17 @@ void Root::opened() {
 }
 
 std::string Root::missing_text() const {
+  const auto absent = [this](uint32_t r) { return slots_.count(r) == 0 && left_.count(r) == 0; };
+  const auto gave_up = [this](uint32_t r) { return left_.count(r) != 0; };
   std::string text;
   if (options_.size == 0) {
     text = fmt::format("no rank came to {}", options_.where);
+  } else if (slots_.size() + left_.size() < options_.size) {
+    text = fmt::format("{} of {} did not come to {}", name_ranks(options_.size, absent),
+                       options_.size, options_.where);
   } else {
-    text =
-        fmt::format("{} of {} did not come to {}",
-                    name_ranks(options_.size, [this](uint32_t r) { return slots_.count(r) == 0; }),
-                    options_.size, options_.where);
+    text = fmt::format("{} of {} did not stay at {} until the others had come",
+                       name_ranks(options_.size, gave_up), options_.size, options_.where);
   }
   text += fmt::format(
       " within {}; check that every process was started, that {} the same everywhere and that the "
@@ -124,6 +127,7 @@ void Root::enter(Guest guest) {
   }
   if (there != slots_.end()) there->second.connection->close();
   const uint32_t rank = hello.rank;
+  left_.erase(rank);
   Slot& slot = slots_[rank];
   slot = {std::move(guest.connection), guest.nonces, std::move(guest.hello)};
   Connection::Handler handler;
@@ -149,6 +153,7 @@ void Root::left(uint32_t rank, const Bytes16& instance) {
   const auto it = slots_.find(rank);
   if (it == slots_.end() || it->second.hello.instance != instance) return;
   slots_.erase(it);
+  if (state_ == State::kWaiting) left_.insert(rank);
   if (state_ != State::kWaiting) end_if_done();
 }
 

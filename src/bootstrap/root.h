@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/clock.h"
@@ -68,6 +69,7 @@ class Root : public std::enable_shared_from_this<Root> {
   asio::steady_timer timer_;
   std::shared_ptr<Door> door_;
   std::map<uint32_t, Slot> slots_;
+  std::set<uint32_t> left_;  // came and gave up; their deadlines may be just before the root's
   std::string turned_away_;  // the last one, for messages
   Status cause_;             // of the failure
   uint32_t refused_ = 0;     // processes that were told of it

@@ -28,12 +28,12 @@ std::vector<Rank> meet_all(Kind kind, int size) {
 
 TEST_CASE("ranks that do not come are named on every rank that did") {
   Job job;
-  job.seconds = 1.5;
+  job.seconds = 3;
   job.absent = {2, 3};
   SECTION("address") { job.where = at(free_address()); }
   SECTION("id") {
     job.where.kind = Kind::kUniqueId;
-    job.settings.connect_timeout_ns = 1'500'000'000;
+    job.settings.connect_timeout_ns = 3'000'000'000;
     REQUIRE(make_unique_id(job.settings, &job.where.id).ok());
   }
   const auto ranks = meet(4, job);
@@ -156,7 +156,7 @@ TEST_CASE("secrets") {
     const bool missing = GENERATE(false, true);
     Job job;
     job.settings = settings;
-    job.seconds = 2;
+    job.seconds = 4;
     job.where = at(free_address());
     const auto ranks = meet(3, job, [&](int index, int*, int*, Job* mine) {
       if (index == 2) mine->settings.secret = missing ? "" : "another";

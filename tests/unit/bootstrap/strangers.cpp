@@ -1,7 +1,7 @@
 // The listener among port scanners; threads and descriptors after the end; fork.
 #include <sys/wait.h>
 
-#include <csignal>
+#include <fstream>
 
 #include "bootstrap/unique_id.h"
 #include "bootstrap/wire.h"
@@ -71,6 +71,20 @@ int settles(const std::function<int()>& f, int wanted) {
   return f();
 }
 
+// Threads of this process that have the control thread's name.
+int control_threads() {
+  int found = 0;
+  DIR* tasks = opendir("/proc/self/task");
+  while (const dirent* task = tasks == nullptr ? nullptr : readdir(tasks)) {
+    std::ifstream file("/proc/self/task/" + std::string(task->d_name) + "/comm");
+    std::string name;
+    std::getline(file, name);
+    found += name == "tbccl-control" ? 1 : 0;
+  }
+  if (tasks != nullptr) closedir(tasks);
+  return found;
+}
+
 int threads() { return entries("/proc/self/task"); }
 int descriptors() { return entries("/proc/self/fd"); }
 
@@ -137,15 +151,14 @@ TEST_CASE("another version is told so") {
 
 #ifdef __linux__
 TEST_CASE("after the last control plane no thread and no descriptor is left") {
-  meet_as(Kind::kAddress, 2);  // whatever is made once a process is made now
-  // The main thread and perhaps a sanitizer's, "." and "..": roots of earlier tests have ended.
-  for (int i = 0; i < 1000 && threads() > 4; ++i) usleep(10'000);
+  meet_as(Kind::kAddress, 2);                 // whatever is made once a process is made now
+  REQUIRE(settles(control_threads, 0) == 0);  // roots of earlier tests have ended
   const int threads_before = threads();
   const int before = descriptors();
   for (int i = 0; i < 3; ++i) {
     for (const Kind kind : {Kind::kAddress, Kind::kUniqueId, Kind::kExchange}) {
       auto ranks = meet_as(kind, 3);
-      CHECK(descriptors() > before);
+      CHECK(control_threads() >= 1);
       in_parallel(3, [&](int r) {
         if (r != 2)
           (void)ranks[static_cast<size_t>(r)].control->goodbye(in_seconds(i == 0 ? 0.05 : 30));
@@ -160,10 +173,12 @@ TEST_CASE("after the last control plane no thread and no descriptor is left") {
     meet(2, job);
   }
   CHECK(settles(descriptors, before) == before);
-  CHECK(settles(threads, threads_before) <= threads_before);
+  CHECK(settles(control_threads, 0) == 0);
+  CHECK(settles(threads, threads_before) == threads_before);
 }
 
 TEST_CASE("a root that nobody comes to ends by itself") {
+  REQUIRE(settles(control_threads, 0) == 0);
   const int before = descriptors();
   Settings settings;
   settings.connect_timeout_ns = 100'000'000;
