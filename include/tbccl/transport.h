@@ -6,12 +6,15 @@
  *  - One thread at a time is inside a context (the holder of the lane's token); a context needs no
  *    locks. Different contexts are independent. Contexts may be used by different threads in turn.
  *  - Nothing blocks. "Not now" is an answer (TBCCL_AGAIN).
- *  - Callbacks are only made from inside poll(), but for down(), which send() may make too. A callback may call
+ *  - Callbacks are only made from inside poll() and flush(), but for sent() and down(), which send() may
+ *    make too. A callback may call
  *    send, redirect and close_trunk, and must not call poll or close.
  *  - A frame is a 64-byte header, opaque to the transport, and 0..max_payload bytes of payload.
  *  - Memory given to send() may be read until sent() reports its token, close_trunk() returned,
  *    or down() was called for that trunk. Memory given by place() may be written until the frame's
  *    last progress(), redirect(), close_trunk() or down(). After that the transport never touches it.
+ *  - A transport may hold accepted frames back until the next flush() or poll(), so that frames that are
+ *    sent together leave together.
  *  - Frames of one trunk arrive in the order sent, unless `ordered` is 0; none is lost or duplicated while the trunk
  *    is up, unless `reliable` is 0.
  */
@@ -137,6 +140,9 @@ typedef struct {
   void (*close_trunk)(tbcclTransportContext_t *context, tbcclTrunk_t *trunk, int flush);
   /* Closes every trunk and listener and frees the context. In a forked child: frees memory only. */
   void (*close)(tbcclTransportContext_t *context);
+  /* Sends what is held back, as far as that goes without waiting. Makes the callbacks that sending
+   * makes (sent, writable, down). NULL where nothing is ever held back. */
+  void (*flush)(tbcclTransportContext_t *context);
 } tbcclTransport_t;
 
 /* A transport in a shared library of its own exports this; it returns NULL for an ABI that it

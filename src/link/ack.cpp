@@ -9,6 +9,7 @@ namespace tbccl::link {
 void Links::State::release_frame(Frame* frame) {
   Send* send = frame->send;
   if (frame->recv != nullptr) frame->recv->queued_grant = nullptr;
+  if (frame->copied) copied -= frame->header.length;
   if (frame->copy != nullptr) buffers.give(frame->copy, frame->header.length);
   frames.give(frame);
   if (send != nullptr) {

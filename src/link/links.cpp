@@ -184,7 +184,8 @@ Send* Links::post_send(int rank, const SendSpec& spec) {
     s.announce(*send);
   }
   s.pump(p);
-  return alive ? send : nullptr;
+  // Copied into frames, it may be released by now.
+  return alive && p.sends.find(spec.key) == send && !send->ghost ? send : nullptr;
 }
 
 void Links::extend(Send* send, uint64_t available) {
@@ -248,7 +249,14 @@ bool Links::progress() {
     happened = true;
     s.run_deferred();
   }
+  s.flush_transports();
   return happened;
+}
+
+void Links::State::flush_transports() {
+  for (auto& context : contexts) {
+    if (context->transport->flush != nullptr) context->transport->flush(context->handle);
+  }
 }
 
 void Links::flush() {
@@ -261,6 +269,7 @@ void Links::flush() {
     }
     s.send_ack_if_due(*p);
   }
+  s.flush_transports();
 }
 
 uint64_t Links::next_timer() const { return state_->timer_at; }
@@ -268,6 +277,7 @@ uint64_t Links::next_timer() const { return state_->timer_at; }
 bool Links::can_sleep() {
   State& s = *state_;
   if (!s.mismatches.empty() || !s.failures.empty()) return false;
+  s.flush_transports();
   return std::all_of(s.contexts.begin(), s.contexts.end(),
                      [](const auto& c) { return c->properties.has_descriptors != 0; });
 }

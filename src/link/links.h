@@ -163,7 +163,7 @@ class Links {
   void fail_peer(int peer, const Status& status);
   std::vector<TrunkCounters> counters() const;
   std::string describe(
-      int peer) const;        // one line for error messages: trunks and what is waited for
+      int peer) const;  // one line for error messages: trunks and what is waited for
   // Everything sent to this peer has been acknowledged, and everything that came from it; or it
   // is gone, and nothing will be.
   bool idle(int peer) const;

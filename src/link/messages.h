@@ -28,6 +28,7 @@ struct Frame {
   uint8_t tries = 0;    // transmissions so far, saturating
   bool held = false;    // the transport has not reported sent()
   bool acked = false;   // and stays only because it is held
+  bool copied = false;  // granted data in `copy`, counted in State::copied
 };
 
 struct Send {

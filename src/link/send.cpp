@@ -156,12 +156,21 @@ bool Links::State::pump_one(Peer& p) {
   frame->header.fingerprint = send->fingerprint;
   if (send->announced) frame->header.flags |= kFlagAnnounced;
   frame->data = send->data + send->sent;
-  frame->send = send;
-  ++send->outstanding;
+  const bool copy = send->total <= kCopyBelow && copied + length <= kCopyMost;
+  if (copy) {
+    frame->copied = true;
+    frame->copy = buffers.take(length);
+    std::memcpy(frame->copy, frame->data, length);
+    frame->data = frame->copy;
+    copied += length;
+  } else {
+    frame->send = send;
+    ++send->outstanding;
+  }
   send->begun = true;
   send->sent += length;
   // Somebody waits for the release of the whole message.
-  if (send->sent == send->total) frame->header.flags |= kFlagAckNow;
+  if (send->sent == send->total && send->outstanding > 0) frame->header.flags |= kFlagAckNow;
   if (send->sent == limit) {
     p.ready.remove(send);
     send->in = Send::In::kNone;
@@ -169,6 +178,7 @@ bool Links::State::pump_one(Peer& p) {
   frame->header.sequence = p.next_sequence++;
   p.window[frame->header.sequence % kWindow] = frame;
   transmit(*trunk, *frame);
+  if (copy) finish(*send);
   return true;
 }
 

@@ -35,6 +35,10 @@ inline constexpr uint32_t kDataWindow =
     224;  // sequences data may use; the rest is for control frames
 inline constexpr uint32_t kAckFrames = 32;
 inline constexpr uint64_t kAckBytes = 128 * 1024;
+// A message this short is copied rather than kept from its owner for an acknowledgement's round
+// trip; of all that is copied, at most so much is unacknowledged.
+inline constexpr uint64_t kCopyBelow = 64 * 1024;
+inline constexpr uint64_t kCopyMost = 1024 * 1024;
 inline constexpr uint32_t kMinSegment = 16 * 1024;
 inline constexpr uint32_t kNarrowSegment = 4 * 1024;
 inline constexpr uint32_t kNarrowFrames = 64;  // clean frames that end a narrowing
@@ -240,6 +244,7 @@ struct Links::State {
   void redirect(Trunk& trunk);
 
   // timers.cpp
+  void flush_transports();  // what was sent together leaves together
   void run_timers();
   void check_retransmit(Trunk& trunk, uint64_t time);
   void check_silence(Peer& peer, uint64_t time);
@@ -261,6 +266,7 @@ struct Links::State {
   Pool<Recv> recvs;
   Pool<EarlyFrame> early_frames;
   BufferPool buffers;
+  uint64_t copied = 0;  // bytes of granted data in Frame::copy
 };
 
 }  // namespace tbccl::link

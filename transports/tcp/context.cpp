@@ -17,8 +17,6 @@ namespace {
 
 // Listeners and handshakes are looked at this often, not in every poll: each costs system calls.
 constexpr uint64_t kLookNs = 1'000'000;
-// A callback of sent() may send, whose sent() may send, ...: deeper than this is "not now".
-constexpr int kMaxNestedSends = 8;
 constexpr int kFlushRounds = 16;  // at most the whole queue
 constexpr int kDrainReads = 64;
 
@@ -74,13 +72,8 @@ tbcclTransportCode_t Context::send(Trunk& trunk, const void* header, const void*
     fail(trunk, false, fmt::format("a frame of {} bytes is longer than max_payload", length));
     return TBCCL_FAILED;
   }
-  Sender::Outcome outcome = Sender::Outcome::kFull;
-  if (trunk.state == Trunk::State::kUp && nested_sends_ < kMaxNestedSends) {
-    outcome = trunk.sender.send(trunk.socket.get(), header, payload, length, token);
-  }
-  if (outcome == Sender::Outcome::kFull) {
+  if (trunk.state != Trunk::State::kUp || !trunk.sender.send(header, payload, length, token)) {
     trunk.sender.ask();
-    update_watch(trunk);
     return TBCCL_AGAIN;
   }
   sent_since_tick_ = true;
@@ -91,26 +84,43 @@ tbcclTransportCode_t Context::send(Trunk& trunk, const void* header, const void*
     wake_ = std::min(wake_, next_tick_);
     timer_.arm(wake_, now);
   }
-  if (outcome == Sender::Outcome::kQueued) {
-    update_watch(trunk);
-    return TBCCL_OK;
-  }
-  ++nested_sends_;
-  callbacks_.sent(callbacks_.self, trunk.user, token);
-  --nested_sends_;
   return TBCCL_OK;
 }
 
 int Context::poll() {
   const Inside inside(*this);
-  int happened = 0;
-  for (size_t i = 0; i < up_.size(); ++i) happened += serve(*up_[i]);
+  int happened = write();
+  for (size_t i = 0; i < up_.size(); ++i) happened += read(*up_[i]);
   const uint64_t now = now_ns();
   if (now >= next_look_) happened += look_around(now);
   return happened;
 }
 
-int Context::serve(Trunk& trunk) {
+void Context::flush() {
+  const Inside inside(*this);
+  write();
+}
+
+int Context::write() {
+  if (writing_) return 0;  // a callback of sent() flushes: what it has sent goes in this round
+  writing_ = true;
+  int happened = 0;
+  for (size_t i = 0; i < up_.size(); ++i) {
+    Trunk& trunk = *up_[i];
+    if (trunk.closed || !trunk.sender.waiting()) continue;
+    happened += trunk.sender.flush(trunk.socket.get(), callbacks_, trunk.user);
+    if (!trunk.closed && trunk.sender.ready()) {
+      trunk.sender.answered();
+      ++happened;
+      callbacks_.writable(callbacks_.self, trunk.user);
+    }
+    if (!trunk.closed) update_watch(trunk);
+  }
+  writing_ = false;
+  return happened;
+}
+
+int Context::read(Trunk& trunk) {
   if (trunk.closed) return 0;
   int happened = 0;
   const auto outcome =
@@ -142,14 +152,6 @@ int Context::serve(Trunk& trunk) {
            "what arrived is not a frame; the stream is damaged, or the peer runs another version");
       return happened + 1;
   }
-  if (!trunk.sender.waiting()) return happened;
-  happened += trunk.sender.flush(trunk.socket.get(), callbacks_, trunk.user);
-  if (!trunk.closed && trunk.sender.ready()) {
-    trunk.sender.answered();
-    ++happened;
-    callbacks_.writable(callbacks_.self, trunk.user);
-  }
-  if (!trunk.closed) update_watch(trunk);
   return happened;
 }
 
@@ -266,7 +268,7 @@ void Context::update_watch(Trunk& trunk) {
       break;
     case Trunk::State::kUp:
       // After a failed write the socket is readable for ever, so reading will come to the end.
-      if (trunk.sender.waiting() && trunk.sender.error() == 0) events |= 2;
+      if (trunk.sender.blocked() && trunk.sender.error() == 0) events |= 2;
       break;
   }
   if (events == trunk.watched) return;

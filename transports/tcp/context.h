@@ -33,6 +33,7 @@ class Context {
   tbcclTransportCode_t send(Trunk& trunk, const void* header, const void* payload, uint32_t length,
                             uint64_t token);
   int poll();
+  void flush();
   void redirect(Trunk& trunk) { trunk.receiver.redirect(); }
   void close_trunk(Trunk& trunk, bool flush);
   void log(int level, const std::string& text);
@@ -52,7 +53,8 @@ class Context {
   };
 
   // context.cpp
-  int serve(Trunk& trunk);
+  int write();
+  int read(Trunk& trunk);
   int look_around(uint64_t now);
   int check_silence(uint64_t now);
   void arm_timer(uint64_t now);
@@ -85,8 +87,8 @@ class Context {
   int meeting_ = 0;                             // those not yet in use
   int strangers_ = 0;
   int depth_ = 0;
-  int nested_sends_ = 0;
   bool dirty_ = false;
+  bool writing_ = false;
   bool ticking_ = false;  // bytes may be outstanding: silence is looked for
   bool sent_since_tick_ = false;
   uint64_t next_look_ = 0;

@@ -290,7 +290,7 @@ int Context::rise(Trunk& trunk, const void* reply, size_t reply_bytes) {
     return 1;
   }
   // Frames may have come right behind the reply.
-  return 1 + serve(trunk);
+  return 1 + read(trunk);
 }
 
 // Ends a connection that is not in use yet; the link layer hears of those it knows.

@@ -34,37 +34,29 @@ bool try_again(int error) {
 
 }  // namespace
 
-Sender::Outcome Sender::send(int socket, const void* header, const void* payload, uint32_t length,
-                             uint64_t token) {
-  if (count_ == kQueue) return Outcome::kFull;
+bool Sender::send(const void* header, const void* payload, uint32_t length, uint64_t token) {
+  if (count_ == kQueue) return false;
   Frame& frame = queue_[(first_ + count_) % kQueue];
   encode_head(frame.head, header, length);
-  uint64_t done = 0;
-  if (count_ == 0 && error_ == 0) {
-    iovec parts[2] = {{frame.head, kHeadBytes},
-                      {const_cast<void*>(payload), std::min<size_t>(length, kBytesPerWrite)}};
-    const ptrdiff_t written = write_parts(socket, parts, length > 0 ? 2 : 1);
-    if (written < 0 && !try_again(errno)) error_ = errno;
-    if (written > 0) done = static_cast<uint64_t>(written);
-    if (done == kHeadBytes + uint64_t{length}) return Outcome::kWritten;
-  }
   frame.length = length;
-  frame.done = done;
+  frame.done = 0;
   frame.payload = static_cast<const uint8_t*>(payload);
   frame.token = token;
   ++count_;
-  return Outcome::kQueued;
+  return true;
 }
 
 int Sender::flush(int socket, const tbcclTransportCallbacks_t& callbacks, void* user) {
-  int reported = 0;
+  int happened = 0;
   for (int i = 0; i < kWritesPerFlush && count_ > 0 && error_ == 0; ++i) {
     size_t wanted = 0;
     const ptrdiff_t written = write(socket, &wanted);
+    blocked_ = written < static_cast<ptrdiff_t>(wanted);
     if (written < 0) {
       if (!try_again(errno)) error_ = errno;
       break;
     }
+    ++happened;
     // All accounts first: a callback may send.
     uint32_t complete = 0;
     auto left = static_cast<uint64_t>(written);
@@ -79,13 +71,12 @@ int Sender::flush(int socket, const tbcclTransportCallbacks_t& callbacks, void* 
       const uint64_t token = queue_[first_].token;
       first_ = (first_ + 1) % kQueue;
       --count_;
-      ++reported;
       callbacks.sent(callbacks.self, user, token);
-      if (stopped_) return reported;
+      if (stopped_) return happened;
     }
-    if (static_cast<size_t>(written) < wanted) break;
+    if (blocked_) break;
   }
-  return reported;
+  return happened;
 }
 
 void Sender::stop() {

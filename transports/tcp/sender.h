@@ -1,5 +1,5 @@
-// Frames into a byte stream: at once if the socket takes them, otherwise from a short queue that
-// refers to the payloads where they are.
+// Frames into a byte stream, through a short queue that refers to the payloads where they are:
+// what is sent together leaves in one system call.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,11 @@ namespace tbccl::tcp {
 
 class Sender {
  public:
-  enum class Outcome { kWritten, kQueued, kFull };
-
-  // kWritten: all bytes are in the kernel. An error of the socket queues the frame and is kept for
-  // error(): what the peer sent before can still be read.
-  Outcome send(int socket, const void* header, const void* payload, uint32_t length,
-               uint64_t token);
-  // Writes a bounded amount of what is queued; reports each frame that is written.
-  // Returns the number of frames reported.
+  // Queues a frame for the next flush; false: there is no room.
+  bool send(const void* header, const void* payload, uint32_t length, uint64_t token);
+  // Writes a bounded amount of what is queued; reports each frame that is written. Returns the
+  // number of writes. An error of the socket is kept for error(): what the peer sent
+  // before can still be read.
   int flush(int socket, const tbcclTransportCallbacks_t& callbacks, void* user);
   // A frame was refused: ready() says when there is room again.
   void ask() { asked_ = true; }
@@ -30,10 +27,12 @@ class Sender {
 
   bool queued() const { return count_ > 0; }
   bool waiting() const { return count_ > 0 || asked_; }
+  // The socket took less than there was: it must say when it takes more.
+  bool blocked() const { return blocked_ && count_ > 0; }
   int error() const { return error_; }
 
  private:
-  static constexpr uint32_t kQueue = 16;
+  static constexpr uint32_t kQueue = 64;
 
   struct Frame {
     uint8_t head[kHeadBytes];
@@ -47,6 +46,7 @@ class Sender {
 
   bool asked_ = false;
   bool stopped_ = false;
+  bool blocked_ = false;
   int error_ = 0;
   uint32_t first_ = 0, count_ = 0;
   Frame queue_[kQueue];

@@ -102,6 +102,14 @@ void close_trunk(tbcclTransportContext_t* context, tbcclTrunk_t* trunk, int flus
 
 void close(tbcclTransportContext_t* context) { delete inner(context); }
 
+void flush(tbcclTransportContext_t* context) {
+  try {
+    inner(context)->flush();
+  } catch (...) {
+    // Out of memory for an event; what is held back goes with the next poll.
+  }
+}
+
 }  // namespace
 
 const tbcclTransport_t* transport() {
@@ -118,7 +126,8 @@ const tbcclTransport_t* transport() {
                                          /*post_recv=*/nullptr,
                                          /*pull=*/nullptr,
                                          close_trunk,
-                                         close};
+                                         close,
+                                         flush};
   return &table;
 }
 

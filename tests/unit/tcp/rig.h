@@ -178,8 +178,11 @@ class Side {
   }
   tbcclTransportCode_t send(Peer& peer, const Header& header, const Bytes& payload,
                             uint64_t token) {
-    return api().send(context_, peer.trunk, header.data(), payload.data(),
-                      static_cast<uint32_t>(payload.size()), token);
+    const tbcclTransportCode_t code =
+        api().send(context_, peer.trunk, header.data(), payload.data(),
+                   static_cast<uint32_t>(payload.size()), token);
+    api().flush(context_);  // as the link layer does when it has sent what it has
+    return code;
   }
   int poll() { return api().poll(context_); }
   void redirect(Peer& peer) { api().redirect(context_, peer.trunk); }
