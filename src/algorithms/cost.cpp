@@ -12,9 +12,16 @@ namespace {
 // Of two things that overlap, the shorter one is never hidden wholly.
 constexpr double kUnhidden = 0.25;
 
+// Messages above this need a grant, another message (link::Options::eager_bytes).
+constexpr double kEagerBytes = 16 * 1024;
+// Scratch that stays in a near cache costs nothing.
+constexpr double kNearBytes = 64 * 1024;
+
 double processor_ns(const Work& work, const schedule::Basis& basis) {
-  return work.messages * basis.cpu_message + work.moved * basis.cpu_byte +
-         work.reduced * basis.gamma;
+  const bool granted = work.moved > work.messages * kEagerBytes;
+  const double staged = std::max(0.0, work.staged - kNearBytes);
+  return work.messages * basis.cpu_message * (granted ? 2 : 1) +
+         (work.moved + staged) * basis.cpu_byte + work.reduced * basis.gamma;
 }
 
 std::string microseconds(double ns) { return fmt::format("{:.4g} us", ns / 1000); }

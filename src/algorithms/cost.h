@@ -23,6 +23,7 @@ struct Work {
   double messages = 0;  // sent and received
   double moved = 0;     // bytes sent and received
   double reduced = 0;   // bytes of results of combinations
+  double staged = 0;    // bytes that wait in scratch before they are combined
 };
 
 // What an algorithm asks of links and processors.

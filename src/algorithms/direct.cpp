@@ -46,7 +46,7 @@ Cost cost_direct(const Collective&, uint64_t bytes, const schedule::Basis& basis
   load.steps = basis.size > 1 ? 1 : 0;
   load.latency = load.steps * all_pairs_alpha(basis);
   load.wire = basis.size > 1 ? all_pairs_wire(vector, basis) : 0;
-  load.busiest = {2 * peers, 2 * peers * vector, peers * vector};
+  load.busiest = {2 * peers, 2 * peers * vector, peers * vector, peers * vector};
   load.average = load.busiest;
   return price(load, bytes, basis);
 }

@@ -48,7 +48,7 @@ Cost cost_twostep(const Collective&, uint64_t bytes, const schedule::Basis& basi
   load.steps = basis.size > 1 ? 2 : 0;
   load.latency = load.steps * all_pairs_alpha(basis);
   load.wire = basis.size > 1 ? all_pairs_wire(2 * piece, basis) : 0;
-  load.busiest = {4 * peers, 4 * peers * piece, peers * piece};
+  load.busiest = {4 * peers, 4 * peers * piece, peers * piece, peers * piece};
   load.average = load.busiest;
   return price(load, bytes, basis);
 }
