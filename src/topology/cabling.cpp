@@ -86,6 +86,15 @@ Status read_cable(const Json& cable, int size, const Place& place, CableSpec* ou
   if (Status s = read_end((*ends)[1], "ends[1]", size, place, &out->b); !s.ok()) return s;
   if (out->a.rank == out->b.rank)
     return place.error("ends", fmt::format("are both rank {}", out->a.rank));
+  const auto family = [](const CableEnd& end) {
+    return end.address.find(':') == std::string::npos ? "IPv4" : "IPv6";
+  };
+  if (std::string(family(out->a)) != family(out->b)) {
+    return place.error("ends", fmt::format("are {} ({}) and {} ({}); give both ends an address of "
+                                           "one family",
+                                           out->a.address, family(out->a), out->b.address,
+                                           family(out->b)));
+  }
   const auto rate = cable.find("rate");
   if (rate == cable.end()) return {};
   if (!rate->is_string() || !parse_rate(rate->get<std::string>(), &out->rate)) {

@@ -75,6 +75,8 @@ TEST_CASE("errors in a cabling file name file, cable and field") {
       {cable(a, end("1", "10.0.0.2%eth0")), "ends[1].address"},
       {cable(a, end("1", "fe80::1%")), "ends[1].address"},
       {cable(a, end("0", "10.0.0.2")), "are both rank 0"},
+      {cable(a, end("1", "fe80::2%en5")),
+       "cable 0: \"ends\" are 10.0.0.1 (IPv4) and fe80::2%en5 (IPv6)"},
       {cable(a, b, R"(,"rate":"fast")"), "\"rate\" is \"fast\""},
       {cable(a, b, R"(,"rate":100)"), "\"rate\" is 100"},
       {cable(a, b, R"(,"speed":"1gbit")"), "\"speed\" is not known"},
