@@ -29,7 +29,7 @@ bool forked() { return generation.load() != lane_generation.load(); }
 
 Status forked_error() {
   return Status(tbcclInvalidUsage,
-                "tbccl communicators do not survive fork: make a new one in the child process");
+                "communicators do not survive fork(); make a new one after exec");
 }
 
 }  // namespace tbccl::engine

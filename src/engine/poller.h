@@ -48,7 +48,9 @@ class Poller final : public link::Watcher {
   int queue_ = -1;      // epoll or kqueue
   int bell_read_ = -1;  // eventfd (then both are the same), or a pipe
   int bell_write_ = -1;
-  int unwatchable_ = 0;  // descriptors that the kernel refused to watch
+  // Descriptors that the kernel refused to watch. Counted by the holder while a worker that has
+  // lost the token to it may still be entering wait().
+  std::atomic<int> unwatchable_{0};
   std::atomic<bool> rung_{false};
   std::vector<uint8_t> events_;  // by descriptor: what is watched, and kRefused
 };
