@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 
 #include "base/log.h"
 #include "engine/callbacks.h"
@@ -27,9 +28,28 @@ Core::Core(const link::Options& options, LaneEvents& events, const Parts& parts)
       gates_(*parts.poller),
       links_(options, *this, *parts.poller) {}
 
-bool Core::round() {
+bool Core::round() noexcept {
   assert(parts_.token->mine());
   now_ = now_ns();
+  try {
+    if (failure_ != nullptr) break_all();
+    return make_round();
+  } catch (...) {
+    failed();
+    return true;
+  }
+}
+
+void Core::failed() noexcept {
+  failure_ = std::current_exception();
+  // Some of them may be complete already, and every channel is going to break.
+  for (Request* request : touched_) request->touched = false;
+  for (Request* request : again_) request->touched = false;
+  touched_.clear();
+  again_.clear();
+}
+
+bool Core::make_round() {
   bool progressed = drain_inbox();
   progressed |= settle();
   progressed |= links_.progress();
@@ -59,12 +79,12 @@ void Core::awake() { gates_.awake(); }
 // --- what others pushed -------------------------------------------------------------------------
 
 bool Core::drain_inbox() {
-  Item* item = parts_.inbox->take_all();
-  if (item == nullptr) return false;
-  while (item != nullptr) {
-    Item* const next = item->next;  // before it is somebody else's
+  if (taken_ == nullptr) taken_ = parts_.inbox->take_all();
+  if (taken_ == nullptr) return false;
+  while (taken_ != nullptr) {
+    Item* const item = taken_;
+    taken_ = item->next;  // before it is somebody else's; and an exception loses none
     take_in(item);
-    item = next;
   }
   return true;
 }
@@ -127,6 +147,8 @@ void Core::start_queued(Channel* channel) {
     if (schedule && channel->active_schedules >= kActiveSchedules) return;
     switch (gates_.ask(request)) {
       case Gates::Answer::kWait:
+        // Its time runs from here until it starts, and then anew.
+        if (request->deadline == kNever) set_deadline(request);
         return;
       case Gates::Answer::kBad:
         break_later(channel,
@@ -136,32 +158,58 @@ void Core::start_queued(Channel* channel) {
                                        record_of(request).text, request->call.descriptor)));
         return;
       case Gates::Answer::kStart:
-        channel->queued.remove(request);
-        start(request);
+        if (!start(request)) return;
     }
   }
 }
 
-void Core::start(Request* request) {
+void Core::set_deadline(Request* request) {
+  const uint64_t timeout = request->call.timeout_ns;
+  request->deadline = timeout != 0 && timeout < kNever - now_ ? now_ + timeout : kNever;
+  next_check_ = std::min(next_check_, request->deadline);
+}
+
+bool Core::start(Request* request) {
   Channel* const channel = request->channel;
   const Call& call = request->call;
+  const bool schedule = call.kind == RequestKind::kSchedule;
+  if (schedule && !begin(request)) return false;
+  channel->queued.remove(request);
   request->phase = Request::Phase::kActive;
   channel->active.push_back(request);
-  if (call.timeout_ns != 0 && call.timeout_ns < kNever - now_) {
-    request->deadline = now_ + call.timeout_ns;
-  }
+  set_deadline(request);
   request->progressed_at = request->reported_at = now_;
-  next_check_ = std::min({next_check_, request->deadline, now_ + kStallNs});
-  if (call.kind != RequestKind::kSchedule) {
+  next_check_ = std::min(next_check_, now_ + kStallNs);
+  if (!schedule) {
     start_message(request);
-    return;
+    return true;
   }
   ++channel->active_schedules;
-  const ChannelOptions& options = channel->options();
-  request->execution.begin(
-      call, request->element,
-      Site{&links_, &options.peers, options.comm, request->number, call.fingerprint, request});
   touch(request);
+  return true;
+}
+
+// The memory that a schedule needs depends on what the user asked for, so that its lack is an
+// error of this call.
+bool Core::begin(Request* request) {
+  const ChannelOptions& options = request->channel->options();
+  const Call& call = request->call;
+  try {
+    request->execution.begin(
+        call, request->element,
+        Site{&links_, &options.peers, options.comm, request->number, call.fingerprint, request});
+    return true;
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {
+  }
+  break_later(request->channel,
+              Status(tbcclSystemError,
+                     fmt::format("{}, operation {} of communicator {}, cannot start on rank {}: "
+                                 "there is not enough memory for it and its {} bytes of scratch; "
+                                 "use a smaller message, or another algorithm (TBCCL_ALGO)",
+                                 record_of(request).text, request->number, options.name,
+                                 options.rank, request->execution.scratch_wanted())));
+  return false;
 }
 
 void Core::start_message(Request* request) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
@@ -39,7 +40,10 @@ class Core final : public link::Client {
   Core(const link::Options& options, LaneEvents& events, const Parts& parts);
 
   // Everything that can be done now, at most about kSliceBytes of local work; false: nothing was.
-  bool round();
+  // An exception in the middle of it breaks every channel.
+  bool round() noexcept;
+  // What has just been thrown breaks every channel in the next round.
+  void failed() noexcept;
   uint64_t now() const { return now_; }  // at the beginning of the last round
   link::Links& links() { return links_; }
   // How long the holder may sleep in the poller; 0: not at all.
@@ -65,12 +69,17 @@ class Core final : public link::Client {
   void peer_failed(int peer, const Status& status) override;
 
  private:
+  bool make_round();
+  void break_all();
   bool drain_inbox();
   void take_in(Item* item);
   void take_in(Request* request);
   void walk_gates();
   void start_queued(Channel* channel);
-  void start(Request* request);
+  // False: it cannot, and stays in the queue until its channel breaks.
+  bool start(Request* request);
+  bool begin(Request* request);
+  void set_deadline(Request* request);  // its time runs from now on
   void start_message(Request* request);
   void match(Channel* channel, std::vector<Match>& matches);
   void copy_to_self(Request* send, Request* receive);
@@ -90,6 +99,7 @@ class Core final : public link::Client {
 
   void timers();
   Status timed_out(const Request* request) const;
+  Status gate_timed_out(const Request* request) const;
   std::vector<int> waiting_for(const Request* request) const;
   CallRecord record_of(const Request* request) const;
 
@@ -104,6 +114,8 @@ class Core final : public link::Client {
   std::atomic<int> unfinished_{0};
   std::atomic<uint64_t> payload_received_{0};
   std::vector<std::unique_ptr<Channel>> channels_;
+  Item* taken_ = nullptr;          // out of the inbox, not looked at yet
+  std::exception_ptr failure_;     // thrown where no single request could be blamed
   std::vector<Request*> touched_;  // to be settled
   std::vector<Request*> again_;    // have local work left
   std::vector<std::pair<Channel*, Status>> breaks_;

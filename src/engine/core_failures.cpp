@@ -1,12 +1,23 @@
 // What breaks channels, and what a request's clock does: see "Failures" in README.md.
 #include <algorithm>
 #include <cassert>
+#include <exception>
+#include <new>
 
 #include "base/log.h"
 #include "engine/callbacks.h"
 #include "engine/core.h"
 
 namespace tbccl::engine {
+namespace {
+
+// A receive from any source that no message has met yet.
+bool from_any(const Request* request) {
+  return request->call.kind == RequestKind::kRecv && request->call.peer == TBCCL_ANY_SOURCE &&
+         !request->message.matched;
+}
+
+}  // namespace
 
 void Core::break_later(Channel* channel, const Status& cause) {
   breaks_.emplace_back(channel, cause);
@@ -16,6 +27,25 @@ void Core::break_peer(int peer, const Status& cause) {
   for (const auto& channel : channels_) {
     if (channel->comm_rank(peer) >= 0) break_later(channel.get(), cause);
   }
+}
+
+void Core::break_all() {
+  Status cause;
+  try {
+    std::rethrow_exception(failure_);
+  } catch (const std::bad_alloc&) {
+    cause = Status(tbcclSystemError,
+                   "there is not enough memory to carry operations on: use smaller messages or "
+                   "fewer operations at once");
+  } catch (const std::exception& e) {
+    cause = Status(tbcclInternalError,
+                   fmt::format("carrying operations on failed unexpectedly: {}", e.what()));
+  } catch (...) {
+    cause = Status(tbcclInternalError, "carrying operations on failed unexpectedly");
+  }
+  for (const auto& channel : channels_) break_later(channel.get(), cause);
+  failure_ = nullptr;
+  handle_breaks();
 }
 
 bool Core::handle_breaks() {
@@ -31,7 +61,6 @@ bool Core::handle_breaks() {
 
 void Core::break_channel(Channel* channel, const Status& cause) {
   if (channel->broken_handled) return;
-  channel->broken_handled = true;
   channel->break_with(cause);
   const Status first = channel->state();
   for (Request* r = channel->active.front; r != nullptr; r = r->following) withdraw(r);
@@ -47,6 +76,7 @@ void Core::break_channel(Channel* channel, const Status& cause) {
     channel->queued.remove(request);
     finish(request, first);
   }
+  channel->broken_handled = true;  // not before: what an exception interrupts is done again
   log::info("communicator {} is broken: {}", channel->options().name, first.text());
   events_.broken(channel->options().comm, first);
 }
@@ -95,6 +125,14 @@ void Core::peer_failed(int peer, const Status& status) { break_peer(peer, status
 void Core::timers() {
   next_check_ = kNever;
   for (const auto& channel : channels_) {
+    // The first in the queue has a deadline if its start condition is being waited for.
+    if (const Request* const first = channel->queued.front; first != nullptr) {
+      if (now_ >= first->deadline) {
+        break_later(channel.get(), gate_timed_out(first));
+        continue;
+      }
+      next_check_ = std::min(next_check_, first->deadline);
+    }
     for (Request* r = channel->active.front; r != nullptr; r = r->following) {
       if (now_ >= r->deadline) {
         break_later(channel.get(), timed_out(r));
@@ -112,11 +150,34 @@ void Core::timers() {
   handle_breaks();
 }
 
+Status Core::gate_timed_out(const Request* request) const {
+  const Call& call = request->call;
+  const std::string condition =
+      call.start_when == tbcclStartWhenFlag
+          ? fmt::format("the flag has the value {}", call.flag_value)
+          : fmt::format("descriptor {} becomes readable", call.descriptor);
+  const std::string number =
+      request->number > 0 ? fmt::format(", operation {}", request->number) : "";
+  return Status(
+      tbcclTimeout,
+      fmt::format("{}{} of communicator {}, has not started on rank {}: it was to start when {}, "
+                  "and this start condition has not fired within {} s; see to it that what the "
+                  "call waits for happens, or raise TBCCL_TIMEOUT",
+                  record_of(request).text, number, request->channel->options().name,
+                  request->channel->options().rank, condition,
+                  static_cast<double>(call.timeout_ns) / 1e9));
+}
+
 Status Core::timed_out(const Request* request) const {
   std::string peers;
-  for (const int rank : waiting_for(request)) {
-    const int peer = request->channel->options().peers[rank];
-    peers += fmt::format("{}rank {} ({})", peers.empty() ? "" : ", ", rank, links_.describe(peer));
+  if (from_any(request)) {
+    peers = "a message from any rank";
+  } else {
+    for (const int rank : waiting_for(request)) {
+      const int peer = request->channel->options().peers[rank];
+      peers +=
+          fmt::format("{}rank {} ({})", peers.empty() ? "" : ", ", rank, links_.describe(peer));
+    }
   }
   if (peers.empty()) peers = "nobody in particular";
   const CallRecord record = record_of(request);
@@ -132,7 +193,15 @@ Status Core::timed_out(const Request* request) const {
 std::vector<int> Core::waiting_for(const Request* request) const {
   if (request->phase == Request::Phase::kQueued) return {};
   if (request->call.kind == RequestKind::kSchedule) return request->execution.waiting_for();
-  if (request->call.peer == TBCCL_ANY_SOURCE && !request->message.matched) return {};
+  if (from_any(request)) {
+    // Whoever sends first; this rank itself is the caller's own affair.
+    const ChannelOptions& options = request->channel->options();
+    std::vector<int> others;
+    for (int rank = 0; rank < options.size; ++rank) {
+      if (rank != options.rank) others.push_back(rank);
+    }
+    return others;
+  }
   return {request->message.matched ? request->channel->comm_rank(request->message.peer)
                                    : request->call.peer};
 }

@@ -13,6 +13,8 @@ using schedule::Phase;
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
+// More than any machine has: not even asked for.
+constexpr uint64_t kMostScratch = uint64_t{1} << 46;
 
 bool is_local(Kind kind) {
   return kind == Kind::kFold || kind == Kind::kCopy || kind == Kind::kScale;
@@ -23,6 +25,7 @@ bool is_local(Kind kind) {
 void Execution::Free::operator()(std::byte* memory) const { ::operator delete(memory, kAlignment); }
 
 void Execution::begin(const Call& call, uint32_t element, const Site& site) {
+  scratch_wanted_ = 0;
   program_.prepare(call.plan, call.count, element);
   site_ = site;
   reduction_ = call.reduction;
@@ -31,10 +34,14 @@ void Execution::begin(const Call& call, uint32_t element, const Site& site) {
   output_ = static_cast<std::byte*>(call.output);
   element_ = element;
   stopped_ = false;
-  const uint64_t scratch =
-      program_.slot_bytes() * static_cast<uint64_t>(program_.schedule().scratch_slots);
+  const auto slots = static_cast<uint64_t>(program_.schedule().scratch_slots);
+  const bool overflows = slots > 0 && program_.slot_bytes() > UINT64_MAX / slots;
+  const uint64_t scratch = overflows ? UINT64_MAX : program_.slot_bytes() * slots;
+  scratch_wanted_ = scratch;
+  if (scratch > kMostScratch) throw std::bad_alloc();
   if (scratch > scratch_bytes_) {
     scratch_.reset();
+    scratch_bytes_ = 0;
     scratch_.reset(static_cast<std::byte*>(::operator new(scratch, kAlignment)));
     scratch_bytes_ = scratch;
   }

@@ -44,16 +44,18 @@ struct Step {
 
 class Execution {
  public:
-  // Everything in place for the first settle().
+  // Everything in place for the first settle(). Throws where memory lacks; may then be begun anew,
+  // and nothing else.
   void begin(const Call& call, uint32_t element, const Site& site);
   // Does all that may be done now, with at most `budget` bytes of local work; false: local work is
   // left. Posts and extends messages.
   bool settle(uint64_t* budget);
+  uint64_t scratch_wanted() const { return scratch_wanted_; }  // bytes, by the last begin()
   bool complete() const { return phases_left_ == 0; }
   // After it the links touch no memory of this execution and make no callbacks for it.
   void withdraw();
 
-  // Callbacks of the links; they record and mark only.
+  // Callbacks of the links. They post nothing; what has arrived is put to its place, or combined.
   std::byte* place(uint32_t step, uint64_t offset, uint32_t length);  // nullptr: to be staged
   void arrived(uint32_t step, uint64_t offset, uint32_t length, const std::byte* data, bool last);
   void released(uint32_t step);
@@ -112,6 +114,7 @@ class Execution {
   };
   std::unique_ptr<std::byte, Free> scratch_;
   uint64_t scratch_bytes_ = 0;
+  uint64_t scratch_wanted_ = 0;
 };
 
 }  // namespace tbccl::engine

@@ -1,6 +1,7 @@
 #include "engine/home.h"
 
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 
 #ifdef __linux__
@@ -25,13 +26,18 @@ struct Visit final : Item {
   std::mutex mutex;
   std::condition_variable condition;
   bool done = false;
+  std::exception_ptr thrown;  // by the function: the visitor's, not the holder's
 };
 
 }  // namespace
 
 void run_visit(Item* item, Core& core) {
   auto* const visit = static_cast<Visit*>(item);
-  visit->function(core);
+  try {
+    visit->function(core);
+  } catch (...) {
+    visit->thrown = std::current_exception();
+  }
   const std::lock_guard lock(visit->mutex);
   visit->done = true;
   visit->condition.notify_one();
@@ -60,8 +66,16 @@ bool Home::take() {
   return taken != Token::Taken::kNo;
 }
 
-void Home::leave() {
-  core.links().flush();
+void Home::flush() noexcept {
+  try {
+    core.links().flush();
+  } catch (...) {
+    core.failed();
+  }
+}
+
+void Home::leave() noexcept {
+  flush();
   token.release();
   ensure_served();
 }
@@ -87,7 +101,7 @@ void Home::pushed() {
 }
 
 void Home::sleep(uint64_t deadline, uint64_t nap) {
-  core.links().flush();
+  flush();
   token.sleep();
   // Once more, now that everybody sees that this thread is about to sleep.
   const bool awake = !inbox.empty() || core.round();
@@ -104,9 +118,8 @@ void Home::visit(const std::function<void(Core&)>& f) {
     f(core);
     return;
   }
-  if (take()) {
+  if (const Holding holding(*this); holding) {
     f(core);
-    leave();
     return;
   }
   Visit visit(f);
@@ -114,6 +127,7 @@ void Home::visit(const std::function<void(Core&)>& f) {
   pushed();
   std::unique_lock lock(visit.mutex);
   visit.condition.wait(lock, [&] { return visit.done; });
+  if (visit.thrown != nullptr) std::rethrow_exception(visit.thrown);
 }
 
 }  // namespace tbccl::engine

@@ -29,7 +29,8 @@ class Home {
   template <class Done>
   bool hold(const Done& done, uint64_t deadline, uint64_t nap);
   // Gives the token up and sees to it that what is outstanding goes on.
-  void leave();
+  void leave() noexcept;
+  void flush() noexcept;  // held-back acknowledgements, and what else the links put off
   // After pushing to the inbox, by a thread that will not take the token itself.
   void pushed();
   // Nobody holds the token and something is outstanding: somebody is woken.
@@ -60,6 +61,22 @@ class Home {
   void sleep(uint64_t deadline, uint64_t nap);
 
   const uint64_t generation_;
+};
+
+// Has the token, if it was to be had, until its end: no exception loses it.
+class Holding {
+ public:
+  explicit Holding(Home& home) : home_(home), held_(home.take()) {}
+  ~Holding() {
+    if (held_) home_.leave();
+  }
+  Holding(const Holding&) = delete;
+  Holding& operator=(const Holding&) = delete;
+  explicit operator bool() const { return held_; }
+
+ private:
+  Home& home_;
+  const bool held_;
 };
 
 template <class Done>

@@ -8,8 +8,9 @@ using schedule::Dep;
 using schedule::Phase;
 
 void Program::prepare(const std::shared_ptr<const Plan>& plan, uint64_t count, uint32_t element) {
-  const bool same_plan = plan == plan_;
+  const bool same_plan = prepared_ && plan == plan_;
   if (same_plan && count == count_ && element == element_) return;
+  prepared_ = false;
   plan_ = plan;
   count_ = count;
   element_ = element;
@@ -25,6 +26,7 @@ void Program::prepare(const std::shared_ptr<const Plan>& plan, uint64_t count, u
   if (s.scratch_slots > 0) {
     slot_bytes_ = (schedule::scratch_slot_bytes(s, offsets_, kSlotWindowBytes) + 63) / 64 * 64;
   }
+  prepared_ = true;
 }
 
 void Program::lay_out() {

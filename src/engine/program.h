@@ -49,6 +49,7 @@ class Program {
   void collect_lowest();
 
   std::shared_ptr<const Plan> plan_;
+  bool prepared_ = false;  // not if an exception interrupted prepare()
   uint64_t count_ = 0;
   uint32_t element_ = 0;
   uint32_t steps_ = 0;

@@ -113,11 +113,7 @@ bool Home::wait(Request* request, uint64_t timeout_ns) {
   const uint64_t deadline = deadline_of(timeout_ns);
   bool complete = false;
   while (!(complete = done()) && now_ns() < deadline) {
-    if (take()) {
-      complete = hold(done, deadline, kNever);
-      leave();
-      return complete;
-    }
+    if (const Holding holding(*this); holding) return hold(done, deadline, kNever);
     wait_for_holder(request, deadline);
   }
   // The token may have been handed over to this thread in the meantime.
@@ -128,10 +124,8 @@ bool Home::wait(Request* request, uint64_t timeout_ns) {
 bool Home::drive(const std::function<bool(link::Links&)>& done, uint64_t deadline) {
   constexpr uint64_t kNap = 1'000'000;  // `done` may look at things that ring no bell
   for (;;) {
-    if (take()) {
-      const bool answer = hold([&] { return done(core.links()); }, deadline, kNap);
-      leave();
-      return answer;
+    if (const Holding holding(*this); holding) {
+      return hold([&] { return done(core.links()); }, deadline, kNap);
     }
     bool answer = false;
     visit([&](Core& c) { answer = done(c.links()); });
@@ -171,7 +165,7 @@ class AnyWait {
       for (Home* home : homes_) {
         if (!home->take()) continue;
         progressed |= home->core.round();
-        home->core.links().flush();
+        home->flush();
         home->token.release();
       }
       found = complete();

@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <system_error>
+#include <exception>
 
+#include "base/log.h"
 #include "engine/home.h"
 
 #ifdef __APPLE__
@@ -37,7 +38,7 @@ void become_library_thread(const char* name) {
 Status Worker::start(const LaneOptions& options) {
   try {
     thread_ = std::thread([this, options] { main(options); });
-  } catch (const std::system_error& e) {
+  } catch (const std::exception& e) {  // of the system, or no memory
     return Status(tbcclSystemError, std::string("cannot start a worker thread: ") + e.what() +
                                         "; raise the limit of processes (ulimit -u) or memory");
   }
@@ -67,9 +68,21 @@ void Worker::note_free() {
 
 void Worker::main(const LaneOptions& options) {
   become_library_thread("tbccl-worker");
-  if (options.worker_started) options.worker_started();
+  try {
+    if (options.worker_started) options.worker_started();
+  } catch (const std::exception& e) {
+    log::warn("the worker of {} runs where the system puts it: {}", options.name, e.what());
+  }
   do {
-    if (home_.take()) serve();
+    try {
+      if (home_.take()) serve();
+    } catch (...) {
+      // An exception that leaves a thread ends the process; the calls of this lane fail instead.
+      if (home_.token.mine()) {
+        home_.core.failed();
+        home_.leave();
+      }
+    }
   } while (park());
 }
 
@@ -105,7 +118,7 @@ void Worker::serve() {
       continue;
     }
     if (core.unfinished() > 0 && pace.pass(core.now())) continue;
-    core.links().flush();
+    home_.flush();
     const uint64_t time = core.sleep_time(kNever);
     home_.token.listen();
     bool ready = false;

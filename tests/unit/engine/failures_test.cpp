@@ -1,6 +1,11 @@
 // Deadlines, aborts, mismatches and lost peers: what breaks, what is said, and that memory given to
 // a failed call is at rest afterwards.
+#include <unistd.h>
+
 #include <algorithm>
+#include <new>
+#include <stdexcept>
+#include <system_error>
 #include <vector>
 
 #include "group.h"
@@ -149,6 +154,193 @@ TEST_CASE("the control plane's word that a peer is gone is believed at once") {
   group.lane(0).peer_gone(1, Status(tbcclRemoteError, "rank 1 is gone: said the test"));
   blocked.join();
   REQUIRE(result.text() == "rank 1 is gone: said the test");
+}
+
+TEST_CASE("a start condition that does not fire in time breaks the channel, naming it") {
+  Group group({.size = 1});
+  const bool descriptor = GENERATE(false, true);
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const uint32_t flag = 0;
+  std::vector<float> input(10, 1), output(10, 0);
+  auto call = large(0, 1, input, output, "direct");
+  call.start_when = descriptor ? tbcclStartWhenDescriptor : tbcclStartWhenFlag;
+  call.descriptor = ends[0];
+  call.flag = &flag;
+  call.flag_value = 7;
+  call.timeout_ns = 100 * kMillisecond;
+  engine::Request *gated = nullptr, *behind = nullptr;
+  REQUIRE(group.lane(0).submit(group.channel(0), call, &gated).ok());
+  auto after = large(0, 1, input, output, "direct");
+  after.timeout_ns = 0;
+  REQUIRE(group.lane(0).submit(group.channel(0), after, &behind).ok());
+  if (descriptor) {  // whoever waits, or the worker alone
+    REQUIRE(group.lane(0).wait(gated, kNever).code() == tbcclTimeout);
+  }
+  Status result;
+  REQUIRE(eventually([&] { return group.lane(0).test(gated, &result); }));
+  INFO(result.text());
+  REQUIRE(result.code() == tbcclTimeout);
+  REQUIRE(result.text().find("all-reduce of 10 elements, operation 1") != std::string::npos);
+  REQUIRE(result.text().find("start condition has not fired within 0.1 s") != std::string::npos);
+  const std::string condition =
+      descriptor ? "descriptor " + std::to_string(ends[0]) : "the flag has the value 7";
+  REQUIRE(result.text().find(condition) != std::string::npos);
+  REQUIRE(group.lane(0).wait(behind, kNever).text() == result.text());
+  REQUIRE(group.lane(0).run(group.channel(0), after).text() == result.text());
+  REQUIRE(group.events(0).broken_count(1) == 1);
+  group.lane(0).release(gated);
+  group.lane(0).release(behind);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST_CASE("the time of a call begins anew when its start condition fires") {
+  Group group({.size = 2});
+  uint32_t flag = 0;
+  std::vector<float> input(10, 1), output(10, 0);
+  auto call = large(0, 2, input, output, "direct");
+  call.start_when = tbcclStartWhenFlag;
+  call.flag = &flag;
+  call.flag_value = 1;
+  call.timeout_ns = 2'000 * kMillisecond;
+  engine::Request* gated = nullptr;
+  REQUIRE(group.lane(0).submit(group.channel(0), call, &gated).ok());
+  REQUIRE(group.lane(0).wait(gated, 1'200 * kMillisecond).code() == tbcclInProgress);
+  __atomic_store_n(&flag, 1, __ATOMIC_RELEASE);
+  REQUIRE(group.lane(0).wait(gated, 1'200 * kMillisecond).code() == tbcclInProgress);
+  const Status result = group.lane(0).wait(gated, kNever);
+  INFO(result.text());
+  REQUIRE(result.code() == tbcclTimeout);
+  REQUIRE(result.text().find("did not finish within 2 s") != std::string::npos);
+  group.lane(0).release(gated);
+}
+
+TEST_CASE("a call without memory for its scratch fails, and what follows it") {
+  Group group({.size = 2, .channels = 2});
+  // No ring slots: the scratch is as long as the vector.
+  auto plan = std::make_shared<engine::Plan>(*make_plan("direct", {}, 0, 2));
+  for (schedule::Phase& phase : plan->schedule.phases) phase.consumer = -1;
+  std::vector<float> input(10, 1), output(10, 0);
+  const auto call = all_reduce(plan, input.data(), output.data(), uint64_t{1} << 61);
+  const bool by_worker = GENERATE(false, true);
+  Status result;
+  if (by_worker) {
+    engine::Request* request = nullptr;
+    REQUIRE(group.lane(0).submit(group.channel(0), call, &request).ok());
+    REQUIRE(eventually([&] { return group.lane(0).test(request, &result); }));
+    group.lane(0).release(request);
+  } else {
+    result = group.lane(0).run(group.channel(0), call);
+  }
+  INFO(result.text());
+  REQUIRE(result.code() == tbcclSystemError);
+  REQUIRE(result.text().find("all-reduce of 2305843009213693952 elements") != std::string::npos);
+  REQUIRE(result.text().find("bytes of scratch") != std::string::npos);
+  REQUIRE(group.events(0).broken_count(1) == 1);
+  engine::Request* later = nullptr;
+  REQUIRE(group.lane(0).submit(group.channel(0), call, &later).text() == result.text());
+  REQUIRE(output[0] == 0);
+  // The other communicator is as good as before.
+  std::vector<Status> results(2);
+  group.each([&](int rank) {
+    std::vector<float> in(100, 1), out(100, 0);
+    results[rank] = group.lane(rank).run(group.channel(rank, 1), large(rank, 2, in, out));
+  });
+  for (const Status& status : results) REQUIRE(status.text() == "");
+}
+
+TEST_CASE("an exception of a holder neither keeps the token nor ends the process") {
+  Group group({.size = 2});
+  REQUIRE_THROWS_AS(
+      group.lane(0).drive([](link::Links&) -> bool { throw std::bad_alloc(); }, kNever),
+      std::bad_alloc);
+  REQUIRE_THROWS_AS(group.lane(0).with_links([](link::Links&) { throw std::bad_alloc(); }),
+                    std::bad_alloc);
+  std::vector<Status> results(2);
+  group.each([&](int rank) {
+    std::vector<float> in(100, 1), out(100, 0);
+    results[rank] = group.lane(rank).run(group.channel(rank), large(rank, 2, in, out));
+  });
+  for (const Status& status : results) REQUIRE(status.text() == "");
+}
+
+TEST_CASE("an exception in the middle of the work fails every communicator of the lane") {
+  Group group({.size = 1, .channels = 2});
+  const bool memory = GENERATE(false, true);
+  std::vector<float> input(10, 1), output(10, 0);
+  // The message of a channel that breaks is made by the call's description.
+  auto call = large(0, 1, input, output, "direct");
+  call.describe = memory ? +[](const engine::Call&) -> std::string { throw std::bad_alloc(); }
+  : +[](const engine::Call&) -> std::string { throw std::out_of_range("x"); };
+  call.start_when = tbcclStartWhenDescriptor;
+  call.descriptor = 1'000'000;
+  engine::Request* request = nullptr;
+  REQUIRE(group.lane(0).submit(group.channel(0), call, &request).ok());
+  Status result;
+  REQUIRE(eventually([&] { return group.lane(0).test(request, &result); }));
+  INFO(result.text());
+  REQUIRE(result.code() == (memory ? tbcclSystemError : tbcclInternalError));
+  REQUIRE(group.lane(0).state(group.channel(0, 1)).text() == result.text());
+  REQUIRE(group.events(0).broken_count(1) == 1);
+  REQUIRE(group.events(0).broken_count(2) == 1);
+  group.lane(0).release(request);
+}
+
+TEST_CASE("a receive from any source waits for everybody else") {
+  Group group({.size = 3});
+  std::vector<uint8_t> data(10);
+  auto call = recv_call(data.data(), 10, TBCCL_ANY_SOURCE, 1);
+  call.timeout_ns = 300 * kMillisecond;
+  engine::Request* request = nullptr;
+  REQUIRE(group.lane(1).submit(group.channel(1), call, &request).ok());
+  REQUIRE(group.lane(1).wait(request, 20 * kMillisecond).code() == tbcclInProgress);
+  REQUIRE(group.lane(1).record(group.channel(1)).waiting_for == std::vector<int>{0, 2});
+  const Status result = group.lane(1).wait(request, kNever);
+  INFO(result.text());
+  REQUIRE(result.code() == tbcclTimeout);
+  REQUIRE(result.text().find("rank 1 waits for a message from any rank") != std::string::npos);
+  group.lane(1).release(request);
+}
+
+// A hook that cannot be copied again stands for a system that refuses a thread.
+struct Refusing {
+  std::shared_ptr<int> copies;
+  explicit Refusing(int allowed) : copies(std::make_shared<int>(allowed)) {}
+  Refusing(const Refusing& other) : copies(other.copies) {
+    if ((*copies)-- <= 0) {
+      throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+    }
+  }
+  void operator()() const {}
+};
+
+TEST_CASE("the worker's hook runs once; without a worker a lane is in error, and ends cleanly") {
+  Events events;
+  link::Options links;
+  links.rank = 0;
+  links.size = 1;
+  engine::LaneOptions options;
+  std::atomic<int> started{0};
+  options.worker_started = [&started] { ++started; };
+  {
+    engine::Lane lane(options, links, events);
+    REQUIRE(lane.status().ok());
+    REQUIRE(eventually([&] { return started == 1; }));
+  }
+  REQUIRE(started == 1);
+
+  options.worker_started = Refusing(1);
+  engine::Lane lane(options, links, events);
+  REQUIRE(lane.status().code() == tbcclSystemError);
+  REQUIRE(lane.status().text().find("cannot start a worker thread") != std::string::npos);
+  engine::ChannelOptions channel_options;
+  channel_options.comm = 1;
+  channel_options.peers = {0};
+  engine::Channel* const channel = lane.add_channel(channel_options);
+  std::vector<float> input(10, 1), output(10, 0);
+  REQUIRE(lane.run(channel, large(0, 1, input, output, "direct")).code() == tbcclSystemError);
+  lane.remove_channel(channel);
 }
 
 TEST_CASE("a request without progress is reported each second") {
