@@ -194,7 +194,10 @@ TBCCL_API tbcclResult_t tbcclCommGetAsyncError(tbcclComm_t comm, tbcclResult_t *
 TBCCL_API tbcclResult_t tbcclCommFinalize(tbcclComm_t comm);
 
 /* Finalizes if that has not been done, waits until all threads have left calls on `comm`, and
- * frees it. Requests of the communicator that still exist become invalid. */
+ * frees it. Requests of the communicator that still exist become invalid. Operations that are not
+ * complete after the connect time-out fail with tbcclInvalidUsage, here and on the other ranks, so
+ * that the threads in them leave. Calls that another thread keeps in an open group are not waited
+ * for: its tbcclGroupEnd returns tbcclInvalidUsage. */
 TBCCL_API tbcclResult_t tbcclCommDestroy(tbcclComm_t comm);
 
 /* Breaks the communicator here and on every rank: blocked calls and outstanding requests return

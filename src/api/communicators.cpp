@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -24,6 +25,7 @@ Status make(int rank, int size, const MeetingPoint& where, const Settings& setti
   }
   auto made = std::make_unique<tbcclComm>();
   made->communicator = std::move(communicator);
+  made->life->comm = made.get();
   *result = made.release();
   return {};
 }
@@ -57,6 +59,10 @@ tbcclResult_t init(tbcclComm_t* comm, int nranks, int rank, const MeetingPoint& 
 }
 
 void destroy(tbcclComm_t comm) {
+  {
+    std::lock_guard<std::mutex> hold(comm->life->lock);
+    comm->life->comm = nullptr;
+  }
   comm->communicator->leave();
   // Threads inside calls leave when their operations end; new ones are the caller's mistake.
   while (comm->inside.load() > 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -72,17 +78,33 @@ Status init_all(tbcclComm_t* comms, int nranks) {
   where.kind = MeetingPoint::Kind::kUniqueId;
   if (Status status = bootstrap::make_unique_id(settings, &where.id); !status.ok()) return status;
   std::vector<Status> results(static_cast<size_t>(nranks));
+  // Nobody begins before all threads are there: ranks would wait for those that have none.
+  std::promise<bool> complete;
+  const std::shared_future<bool> go = complete.get_future().share();
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < nranks; ++rank) {
-    threads.emplace_back([&, rank] {
+  threads.reserve(static_cast<size_t>(nranks));
+  Status started;
+  for (int rank = 0; rank < nranks && started.ok(); ++rank) {
+    const auto body = [&, go, rank] {
+      if (!go.get()) return;
       guarded(nullptr, [&]() -> tbcclResult_t {
         results[static_cast<size_t>(rank)] = Status(tbcclInternalError, "initialisation threw");
         results[static_cast<size_t>(rank)] = make(rank, nranks, where, settings, &comms[rank]);
         return tbcclSuccess;
       });
-    });
+    };
+    try {
+      threads.emplace_back(body);
+    } catch (const std::exception& e) {
+      started = Status(tbcclSystemError,
+                       fmt::format("the thread of rank {} could not be started: {}; {} ranks need "
+                                   "as many threads while they meet",
+                                   rank, e.what(), nranks));
+    }
   }
+  complete.set_value(started.ok());
   for (std::thread& thread : threads) thread.join();
+  if (!started.ok()) return started;
   for (const Status& status : results) {
     if (status.ok()) continue;
     for (int rank = 0; rank < nranks; ++rank) {

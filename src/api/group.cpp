@@ -6,12 +6,25 @@ namespace tbccl::api {
 namespace {
 
 struct Kept {
-  std::unique_ptr<Entry> entry;  // keeps destroy away
-  tbcclComm_t comm = nullptr;
+  std::shared_ptr<Life> life;    // the group may stay open for any time, so it is no Entry
+  std::unique_ptr<Entry> entry;  // from the group's end on
+  tbcclComm_t comm = nullptr;    // likewise; NULL: destroyed meanwhile
   engine::Call call;
   tbcclRequest_t handle = nullptr;         // the caller's, or
   engine::Request* waited_for = nullptr;   // ours, until the end
 };
+
+Status enter(Kept* k) {
+  std::lock_guard<std::mutex> hold(k->life->lock);
+  if (k->life->comm == nullptr) {
+    return {tbcclInvalidUsage,
+            "a communicator was destroyed while a group held calls on it; end the group first"};
+  }
+  k->entry = std::make_unique<Entry>(k->life->comm);
+  if (!k->entry->status().ok()) return k->entry->status();
+  k->comm = k->life->comm;
+  return {};
+}
 
 thread_local int depth = 0;
 thread_local std::vector<Kept> kept;
@@ -25,6 +38,10 @@ tbcclResult_t finish(std::vector<Kept> calls) {
     if (first == tbcclSuccess) first = code;
   };
   for (Kept& k : calls) {
+    if (const Status status = enter(&k); !status.ok()) {
+      note(nullptr, status);  // its requests went with it
+      continue;
+    }
     comm::Communicator& communicator = *k.comm->communicator;
     engine::Request* request = nullptr;
     const Status status =
@@ -54,8 +71,7 @@ bool in_group() { return depth > 0; }
 
 tbcclResult_t add_to_group(tbcclComm_t comm, const engine::Call& call, tbcclRequest_t* request) {
   Kept k;
-  k.entry = std::make_unique<Entry>(comm);
-  k.comm = comm;
+  k.life = comm->life;
   k.call = call;
   if (request != nullptr) {
     k.handle = take_request(comm);

@@ -34,7 +34,7 @@ Entry::Entry(tbcclComm_t comm) {
   }
   if (engine::forked()) {
     status_ = Status(tbcclInvalidUsage,
-                     "communicators do not survive fork(); make a new one in the child after exec");
+                     "communicators do not survive fork(); make a new one after exec");
     return;
   }
   comm_ = comm;

@@ -33,10 +33,21 @@ struct tbcclRequest {
   tbccl::Status result;
 };
 
+namespace tbccl::api {
+
+// Outlives its communicator in the hands of whoever keeps something for it; destroy empties it.
+struct Life {
+  std::mutex lock;
+  tbcclComm* comm = nullptr;
+};
+
+}  // namespace tbccl::api
+
 struct tbcclComm {
   uint32_t magic = tbccl::api::kCommMagic;
   std::unique_ptr<tbccl::comm::Communicator> communicator;
   std::atomic<int> inside{0};  // calls in progress; destroy waits for them
+  const std::shared_ptr<tbccl::api::Life> life = std::make_shared<tbccl::api::Life>();
   std::mutex lock;             // of what follows
   std::string last_error;
   std::deque<tbcclRequest> requests;  // all that were ever needed at once

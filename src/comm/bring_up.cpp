@@ -11,6 +11,7 @@
 #include "comm/wire.h"
 #include "tcp/tcp.h"
 #include "topology/host.h"
+#include "topology/placement.h"
 
 namespace tbccl::comm {
 namespace {
@@ -182,6 +183,11 @@ Status BringUp::make_lane() {
   lane.runnable_ranks = static_cast<int>(
       std::count(hosts_.begin(), hosts_.end(), hosts_[static_cast<size_t>(c_.rank_)]));
   lane.name = fmt::format("rank {}", c_.rank_);
+  const auto index = static_cast<int>(std::count(hosts_.begin(), hosts_.begin() + c_.rank_,
+                                                 hosts_[static_cast<size_t>(c_.rank_)]));
+  lane.worker_started = [index, count = lane.runnable_ranks] {
+    topology::place_worker(index, count);
+  };
   link::Options links;
   links.rank = c_.rank_;
   links.size = c_.size_;
@@ -190,6 +196,7 @@ Status BringUp::make_lane() {
   links.segment_bytes = c_.settings_.segment_bytes;
   links.secret = c_.settings_.secret;
   c_.lane_ = std::make_unique<engine::Lane>(lane, links, c_);
+  if (Status status = c_.lane_->status(); !status.ok()) return status;
   engine::ChannelOptions channel;
   channel.comm = kFirstCommunicator;
   channel.rank = c_.rank_;
@@ -271,10 +278,7 @@ Status BringUp::add_trunks(link::Links& links, int peer) {
     trunk.name = fmt::format("tcp {}-{}", local, remote);
     if (Status status = links.add_trunk(trunk); !status.ok()) return status;
   }
-  if (!cables_.empty() && !joined) {
-    log::info("rank {}: no cable to rank {}; the rendezvous network carries what goes between them",
-              c_.rank_, peer);
-  }
+  if (!cables_.empty() && !joined) uncabled_.push_back(peer);
   link::TrunkSpec network;
   network.peer = peer;
   network.id = kNetworkTrunk;
@@ -294,6 +298,10 @@ Status BringUp::connect() {
     }
   });
   if (!status.ok()) return status;
+  if (!uncabled_.empty()) {
+    log::warn("rank {}: no cable to {} {}; the rendezvous network carries what goes between them",
+              c_.rank_, uncabled_.size() == 1 ? "rank" : "ranks", fmt::join(uncabled_, ", "));
+  }
   const auto settled = [&](link::Links& links) {
     return links.all_connected() || !early_failure().ok();
   };

@@ -42,6 +42,7 @@ class BringUp {
   const uint64_t deadline_;
   std::string cabling_text_;                 // rank 0's file
   std::vector<topology::CableSpec> cables_;  // of the whole job
+  std::vector<int> uncabled_;                // peers without a cable, where there are cables
   std::vector<std::string> hosts_;           // identity of each rank's host
   struct Listener {
     std::string address;

@@ -1,12 +1,25 @@
 #include "comm/communicator.h"
 
 #include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/log.h"
 
 namespace tbccl::comm {
+namespace {
+
+constexpr uint64_t kTellAfter = 10'000'000'000;
+// Stalled calls are reported every second; a longer silence means that this one went on.
+constexpr uint64_t kStallGap = 5'000'000'000;
+
+// "rank 1", "ranks 1, 2".
+std::string list_ranks(const std::vector<int>& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+}
+
+}  // namespace
 
 Communicator::Communicator(int rank, int size, const Settings& settings)
     : rank_(rank), size_(size), settings_(settings) {}
@@ -51,6 +64,12 @@ void Communicator::leave() {
   const uint64_t limit = now_ns() + settings_.connect_timeout_ns;
   if (Status status = lane_->drain(channel_, limit); !status.ok()) {
     log::warn("rank {}: leaving with unfinished work: {}", rank_, status.text());
+    // Nobody else would end these operations before their own deadlines, and they may have none.
+    lane_->fail(channel_,
+                Status(tbcclInvalidUsage,
+                       fmt::format("rank {} destroyed the communicator while operations were "
+                                   "outstanding: {}",
+                                   rank_, status.text())));
     return;
   }
   // Peers that are still busy go on without this rank; nothing is gained by waiting for them.
@@ -141,9 +160,40 @@ void Communicator::stalled(uint32_t comm, const engine::CallRecord& mine) {
                           [this, mine](std::vector<bootstrap::PeerRecord> others) {
                             if (const Status found = compare(mine, others); !found.ok()) {
                               fail_if_serving(found);
+                            } else {
+                              tell_stall(mine, others);
                             }
                             comparing_.store(false);
                           });
+}
+
+void Communicator::tell_stall(const engine::CallRecord& mine,
+                              const std::vector<bootstrap::PeerRecord>& others) {
+  const uint64_t now = now_ns();
+  {
+    std::lock_guard<std::mutex> hold(early_lock_);
+    if (stall_.number != mine.number || stall_.text != mine.text ||
+        now - stall_.seen > kStallGap) {
+      stall_ = Stall{mine.number, mine.text, now, now, false};
+    }
+    stall_.seen = now;
+    if (stall_.told || now - stall_.since < kTellAfter) return;
+    stall_.told = true;
+  }
+  std::string doing;
+  for (const bootstrap::PeerRecord& other : others) {
+    if (other.rank == rank_) continue;
+    if (!other.answered) {
+      doing += fmt::format("; rank {} does not answer", other.rank);
+    } else if (other.text.empty()) {
+      doing += fmt::format("; rank {} is in no call", other.rank);
+    } else {
+      doing += fmt::format("; rank {} is in {}", other.rank, other.text);
+    }
+  }
+  log::warn("rank {} has waited {} s for {} in {}{}", rank_, kTellAfter / 1'000'000'000,
+            mine.waiting_for.empty() ? "its own step" : list_ranks(mine.waiting_for), mine.text,
+            doing);
 }
 
 Status Communicator::compare(const engine::CallRecord& mine,
@@ -163,14 +213,21 @@ Status Communicator::compare(const engine::CallRecord& mine,
   }
   // Whoever said goodbye has got and sent everything it ever will.
   std::lock_guard<std::mutex> hold(early_lock_);
+  std::vector<int> left;
   for (int rank : mine.waiting_for) {
-    if (std::find(finished_.begin(), finished_.end(), rank) == finished_.end()) continue;
-    return {tbcclRemoteError,
-            fmt::format("rank {} waits for rank {} in {}, and rank {} has left (it finalized or "
-                        "destroyed its communicator) without making this call",
-                        rank_, rank, mine.text, rank)};
+    if (std::find(finished_.begin(), finished_.end(), rank) != finished_.end()) {
+      left.push_back(rank);
+    }
   }
-  return {};
+  if (left.empty()) return {};
+  // A message (it has no number) that waits for several ranks is a receive from any of them: one
+  // that has not left may still send it.
+  if (mine.number == 0 && left.size() < mine.waiting_for.size()) return {};
+  const std::string who = list_ranks(left);
+  return {tbcclRemoteError,
+          fmt::format("rank {} waits for {} in {}, and {} left (finalized or destroyed the "
+                      "communicator) without making this call",
+                      rank_, who, mine.text, who)};
 }
 
 }  // namespace tbccl::comm

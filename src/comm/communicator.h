@@ -59,7 +59,8 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
   Status state() const;
   Status finalize();
   void abort();
-  // Waits for everything outstanding and says goodbye without waiting for the others'.
+  // Waits for everything outstanding and says goodbye without waiting for the others'. What is
+  // not complete after the connect time-out fails.
   void leave();
 
   // --- bootstrap::ControlEvents ---
@@ -82,6 +83,9 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
   // The error that the records show, if any.
   Status compare(const engine::CallRecord& mine, const std::vector<bootstrap::PeerRecord>& others);
   void fail_if_serving(const Status& cause);
+  // Warns, once a call, when it has stalled for long: what it waits for, what the others do.
+  void tell_stall(const engine::CallRecord& mine,
+                  const std::vector<bootstrap::PeerRecord>& others);
 
   const int rank_;
   const int size_;
@@ -102,6 +106,16 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
   bool serving_ = false;  // lane_ and channel_ may be used by event handlers
   Status early_failure_;
   std::vector<int> finished_;  // ranks that have said goodbye
+
+  // The call seen stalled last; under early_lock_.
+  struct Stall {
+    uint64_t number = 0;
+    std::string text;
+    uint64_t since = 0;
+    uint64_t seen = 0;
+    bool told = false;
+  };
+  Stall stall_;
 };
 
 // The number of the one communicator that a group of links carries from its start.

@@ -299,3 +299,75 @@ TEST_CASE("a rank that left is named by the ranks that still wait for it") {
     found.expect(last(comm).find("rank 2") != std::string::npos, last(comm));
   });
 }
+
+TEST_CASE("destroying ends with an operation outstanding that nobody will match") {
+  setenv("TBCCL_TIMEOUT", "0", 1);
+  setenv("TBCCL_CONNECT_TIMEOUT", "2", 1);
+  Job job(2);
+  unsetenv("TBCCL_TIMEOUT");
+  unsetenv("TBCCL_CONNECT_TIMEOUT");
+  int32_t data = 0;
+  tbcclRequest_t request = nullptr;
+  REQUIRE(tbcclRecv(&data, 1, tbcclInt32, 0, 0, job[1], &request) == tbcclSuccess);
+  REQUIRE(tbcclRequestFree(&request) == tbcclSuccess);
+  const auto start = std::chrono::steady_clock::now();
+  job.leave(1);
+  REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::seconds(30));
+  REQUIRE(tbcclBarrier(job[0], nullptr) == tbcclInvalidUsage);
+  const std::string text = last(job[0]);
+  INFO(text);
+  REQUIRE(text.find("rank 1 destroyed the communicator") != std::string::npos);
+}
+
+TEST_CASE("a communicator destroyed under an open group of another thread") {
+  Job job(2);
+  int32_t in = 1, out = 0;
+  std::atomic<int> step{0};
+  std::atomic<int> result{-1};
+  std::thread holder([&] {
+    tbcclGroupStart();
+    tbcclAllReduce(&in, &out, 1, tbcclInt32, tbcclSum, job[1], nullptr);
+    step.store(1);
+    while (step.load() != 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    result.store(tbcclGroupEnd());
+  });
+  while (step.load() != 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  job.leave(1);
+  step.store(2);
+  holder.join();
+  REQUIRE(result.load() == tbcclInvalidUsage);
+  REQUIRE(out == 0);
+}
+
+TEST_CASE("a receive from any source fails when all who could send have left, not before") {
+  Job job(3);
+  job.each([&](int rank, tbcclComm_t comm, Findings& found) {
+    int32_t data = rank;
+    found.expect(tbcclBarrier(comm, nullptr) == tbcclSuccess, last(comm));
+    if (rank == 1) {
+      job.leave(1);
+    } else if (rank == 2) {
+      // Long enough for rank 0 to have asked the others about its call.
+      std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+      found.expect(tbcclSend(&data, 1, tbcclInt32, 0, 0, comm, nullptr) == tbcclSuccess,
+                   last(comm));
+      job.leave(2);
+    } else {
+      found.expect(tbcclRecv(&data, 1, tbcclInt32, TBCCL_ANY_SOURCE, 0, comm, nullptr) ==
+                       tbcclSuccess,
+                   last(comm));
+      found.expect(data == 2, "the data is wrong");
+      tbcclCall_t call = TBCCL_CALL_INITIALIZER;
+      call.comm = comm;
+      call.operation = tbcclOpRecv;
+      call.recvbuff = &data;
+      call.count = 1;
+      call.datatype = tbcclInt32;
+      call.root = TBCCL_ANY_SOURCE;
+      call.timeoutMs = 60'000;
+      const tbcclResult_t result = tbcclSubmit(&call, nullptr);
+      found.expect(result == tbcclRemoteError, "result " + std::to_string(result));
+      found.expect(last(comm).find("ranks 1, 2") != std::string::npos, last(comm));
+    }
+  });
+}
