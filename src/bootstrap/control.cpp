@@ -73,10 +73,14 @@ class ControlPlane final : public Control {
       return;
     }
     if (group_ == nullptr) return;
-    service_->run([this] {
-      group_->close();
-      group_.reset();
-    });
+    try {
+      service_->run([this] {
+        group_->close();
+        group_.reset();
+      });
+    } catch (const std::exception& e) {
+      log::error("the control plane was not closed in order: {}", e.what());
+    }
   }
 
   Status set_up(const Plan& plan, ControlEvents* events);
@@ -88,14 +92,15 @@ class ControlPlane final : public Control {
   Status all_gather(const std::string& mine, uint64_t deadline_ns,
                     std::vector<std::string>* all) override {
     if (Service::forked()) return forked_status();
-    Outcome<Gathering> outcome;
+    // Shared: if run() throws, the group may still have the function.
+    const auto outcome = std::make_shared<Outcome<Gathering>>();
     service_->run([&] {
       group_->all_gather(mine, deadline_ns,
-                         [&](const Status& status, std::vector<std::string> parts) {
-                           outcome.set({status, std::move(parts)});
+                         [outcome](const Status& status, std::vector<std::string> parts) {
+                           outcome->set({status, std::move(parts)});
                          });
     });
-    Gathering result = outcome.wait();
+    Gathering result = outcome->wait();
     if (result.first.ok()) *all = std::move(result.second);
     return result.first;
   }
@@ -115,10 +120,11 @@ class ControlPlane final : public Control {
 
   Status goodbye(uint64_t deadline_ns) override {
     if (Service::forked()) return forked_status();
-    Outcome<Status> outcome;
-    service_->run(
-        [&] { group_->goodbye(deadline_ns, [&](const Status& status) { outcome.set(status); }); });
-    return outcome.wait();
+    const auto outcome = std::make_shared<Outcome<Status>>();
+    service_->run([&] {
+      group_->goodbye(deadline_ns, [outcome](const Status& status) { outcome->set(status); });
+    });
+    return outcome->wait();
   }
 
  private:

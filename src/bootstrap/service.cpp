@@ -95,12 +95,19 @@ void Service::loop() {
 
 void Service::run(const std::function<void()>& f) {
   if (ended_ || on_thread()) return f();
-  Outcome<bool> done;
+  Outcome<std::exception_ptr> done;
   post([&] {
-    f();
-    done.set(true);
+    std::exception_ptr thrown;
+    try {
+      f();
+    } catch (...) {
+      thrown = std::current_exception();  // the caller's to deal with; it must not wait for ever
+    }
+    done.set(std::move(thrown));
   });
-  done.wait();
+  if (const std::exception_ptr thrown = done.wait(); thrown != nullptr) {
+    std::rethrow_exception(thrown);
+  }
 }
 
 void Service::stop() {

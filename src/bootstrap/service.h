@@ -27,7 +27,8 @@ class Service {
 
   // Runs `f` on the thread, later.
   void post(std::function<void()> f) { asio::post(io_, std::move(f)); }
-  // Runs `f` on the thread and waits for it (at once if this is the thread).
+  // Runs `f` on the thread and waits for it (at once if this is the thread). What `f` throws (no
+  // memory) is thrown to the caller.
   void run(const std::function<void()>& f);
 
   // True in a child of the process that used the control thread: it does not exist there, and
