@@ -1,6 +1,7 @@
 // What happens when ranks do not come, do not fit together, die, or fail.
 #include <chrono>
 
+#include "bootstrap/service.h"
 #include "unit/bootstrap/ranks.h"
 #include "unit/catch.h"
 
@@ -323,4 +324,13 @@ TEST_CASE("the exchange's failure names the callback") {
   where.exchange = [](void*, const void*, void*, size_t) { return 0; };
   CHECK(Control::meet(0, 2, where, Settings(), in_seconds(5), nullptr, &control).code() ==
         tbcclInvalidUsage);
+}
+
+TEST_CASE("what a handler throws reaches the caller, and the control thread goes on") {
+  std::shared_ptr<Service> service;
+  REQUIRE(Service::acquire(&service).ok());
+  CHECK_THROWS_AS(service->run([] { throw std::bad_alloc(); }), std::bad_alloc);
+  bool ran = false;
+  service->run([&] { ran = true; });
+  CHECK(ran);
 }
