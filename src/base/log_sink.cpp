@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#ifdef __linux__
 #include <sys/syscall.h>
+#endif
 #include <unistd.h>
 
 #include <cerrno>
