@@ -12,8 +12,8 @@ namespace {
 // Of two things that overlap, the shorter one is never hidden wholly.
 constexpr double kUnhidden = 0.25;
 
-// Messages above this need a grant, another message (link::Options::eager_bytes).
-constexpr double kEagerBytes = 16 * 1024;
+// Messages above this need a grant, another message (half of link::Options::eager_bytes).
+constexpr double kEagerBytes = 64 * 1024;
 // Scratch that stays in a near cache costs nothing.
 constexpr double kNearBytes = 64 * 1024;
 

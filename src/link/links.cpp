@@ -239,6 +239,9 @@ void Links::withdraw(Recv* recv) { state_->withdraw(*recv); }
 bool Links::progress() {
   State& s = *state_;
   bool happened = false;
+  for (Peer* p : s.linked) {
+    if (p->credit_held) s.return_held_credit(*p);
+  }
   for (auto& context : s.contexts) happened |= context->transport->poll(context->handle) > 0;
   if (s.timer_at != kNever && s.now() >= s.timer_at) s.run_timers();
   for (Peer* p : s.linked) {

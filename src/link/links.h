@@ -107,10 +107,14 @@ struct Options {
   int size = 1;
   std::array<uint8_t, 16> session{};  // random, equal on all ranks of the job
   uint64_t connect_timeout_ns = 60'000'000'000;
-  uint32_t eager_bytes = 16 * 1024;  // unconsumed bytes per communicator and peer
-  uint32_t segment_bytes = 0;        // 0: the transport's best
-  std::string secret;                // authentication block of the handshake; empty: none
-  uint64_t (*clock)() = now_ns;      // tests give a virtual one
+  // Unconsumed bytes per communicator and peer. Messages of at most half as much need no grant, so
+  // that one may follow another before the first one's credit has come back.
+  uint32_t eager_bytes = 128 * 1024;
+  uint32_t segment_bytes = 0;    // 0: the transport's best
+  std::string secret;            // authentication block of the handshake; empty: none
+  uint64_t (*clock)() = now_ns;  // tests give a virtual one
+
+  uint32_t small_bytes() const { return eager_bytes / 2; }
 };
 
 // Counters of one trunk, for logs, tests and tbccl-perf.

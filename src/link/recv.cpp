@@ -20,12 +20,30 @@ void Links::State::consume(Peer& p, uint32_t comm, uint32_t length) {
   CommState* state = known(p, comm);
   if (state == nullptr) return;
   state->consumed += eager_cost(length);
-  if (state->credit_queued || state->consumed - state->told < options.eager_bytes / 2) return;
-  state->credit_queued = true;
+  const uint32_t untold = state->consumed - state->told;
+  if (untold >= options.eager_bytes / 4 * 3) {
+    return_credit(p, *state);
+  } else if (untold >= options.eager_bytes / 2) {
+    p.credit_held = true;
+  }
+}
+
+// In a frame of its own.
+void Links::State::return_credit(Peer& p, CommState& comm) {
+  if (comm.credit_queued) return;
+  comm.credit_queued = true;
   Key key;
-  key.comm = comm;
+  key.comm = comm.comm;
   key.cls = Class::kControl;
   control(p, FrameKind::kCredit, key);
+}
+
+// Half of the credit went back in no header of the round before: nothing else may be under way.
+void Links::State::return_held_credit(Peer& p) {
+  p.credit_held = false;
+  for (const auto& comm : p.comms) {
+    if (comm->consumed - comm->told >= options.eager_bytes / 2) return_credit(p, *comm);
+  }
 }
 
 void Links::State::count_eager(Peer& p, const Header& header) {
@@ -62,7 +80,7 @@ bool Links::State::compare(Recv& recv) {
 // Tells the sender how far it may go. Small messages need no grant unless the sender asks.
 void Links::State::grant(Recv& recv) {
   if (!recv.posted || recv.mismatched) return;
-  if (recv.total <= options.eager_bytes && !recv.wants_grant) return;
+  if (recv.total <= options.small_bytes() && !recv.wants_grant) return;
   if (recv.granted <= recv.grant_sent && !(recv.total == 0 && recv.grants == 0)) return;
   recv.grant_sent = recv.granted;
   if (recv.queued_grant == nullptr) {
@@ -93,7 +111,7 @@ void Links::State::on_announce(Peer& p, const Header& header) {
   recv->peer_known = true;
   recv->peer_total = header.total;
   recv->peer_fingerprint = header.fingerprint;
-  if (header.total <= options.eager_bytes) recv->wants_grant = true;
+  if (header.total <= options.small_bytes()) recv->wants_grant = true;
   if (recv->posted) {
     if (compare(*recv)) grant(*recv);
   } else if (recv->key.cls == Class::kPointToPoint && !recv->told) {

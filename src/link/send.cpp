@@ -41,7 +41,7 @@ void Links::State::announce(Send& send) {
 bool Links::State::feed(Send& send) {
   if (!send.posted || send.mismatched) return true;
   Peer& p = peer(send.peer);
-  const bool small = send.total <= options.eager_bytes;
+  const bool small = send.total <= options.small_bytes();
   while ((send.sent < send.available && send.sent >= send.granted) ||
          (send.total == 0 && !send.begun)) {
     if (send.wants_grant || send.in == Send::In::kStarved) break;
@@ -57,7 +57,7 @@ bool Links::State::feed(Send& send) {
       break;
     }
     if (!small) {
-      const uint64_t head = options.eager_bytes / 2 / 64 * 64;
+      const uint64_t head = options.eager_bytes / 4 / 64 * 64;
       const uint64_t most =
           std::min<uint64_t>(credit / 2, head - std::min(head, send.sent)) / 64 * 64;
       length = std::min(length, most);

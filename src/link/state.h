@@ -127,7 +127,8 @@ struct Peer {
   uint64_t ack_bytes = 0;
   uint64_t ack_due = kNever;
   bool ack_now = false;
-  bool ack_wanted = false;  // up to ack_wanted_sequence
+  bool ack_wanted = false;   // up to ack_wanted_sequence
+  bool credit_held = false;  // goes back in the next round unless a header takes it before
   uint32_t ack_wanted_sequence = 0;
   Trunk* heard_on = nullptr;  // last
 
@@ -229,6 +230,8 @@ struct Links::State {
   void clear_early(Recv& recv);
   void count_eager(Peer& peer, const Header& header);  // when the frame has arrived
   void consume(Peer& peer, uint32_t comm, uint32_t length);
+  void return_credit(Peer& peer, CommState& comm);
+  void return_held_credit(Peer& peer);
   void mismatch(Recv& recv);
   void withdraw(Recv& recv);
   void settle(Recv& recv);  // frees it if nothing needs it any more

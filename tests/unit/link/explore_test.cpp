@@ -23,7 +23,7 @@ Scenario scenario_of(Kind kind) {
   s.memory.best_payload = 256;
   s.memory.max_payload = 256;
   s.memory.queue_frames = 3;
-  s.options.eager_bytes = 256;
+  s.options.eager_bytes = 400;
   return s;
 }
 
