@@ -30,24 +30,24 @@ enum class Medium : uint8_t { kCable, kHost, kNetwork };
 struct Basis {
   int32_t size = 1;
   bool deterministic = false;
-  std::string algorithms;           // override, TBCCL_ALGO's grammar
-  std::vector<int32_t> host;        // host number of each rank
-  int32_t cores = 1;                // smallest number of cores of a host
-  std::vector<Cable> cables;        // empty: every pair is joined by a network
-  LinkCost local{3'000, 2.4};       // two ranks of one host
-  LinkCost network{25'000, 1.1};    // two ranks without a common cable or host
-  LinkCost cable{25'000, 5.0};      // default of a cable whose rate is not given
-  double gamma = 0.15;              // ns per reduced byte
-  double cpu_message = 1'500;       // ns of processor time per message, shared by the ranks of a host
-  double cpu_byte = 0.20;           // ns of processor time per byte moved, likewise
+  std::string algorithms;         // override, TBCCL_ALGO's grammar
+  std::vector<int32_t> host;      // host number of each rank
+  int32_t cores = 1;              // smallest number of cores of a host
+  std::vector<Cable> cables;      // empty: every pair is joined by a network
+  LinkCost local{10'000, 2.4};    // two ranks of one host
+  LinkCost network{25'000, 1.1};  // two ranks without a common cable or host
+  LinkCost cable{25'000, 5.0};    // default of a cable whose rate is not given
+  double gamma = 0.15;            // ns per reduced byte
+  double cpu_message = 5'000;     // ns of processor time per message, shared by the ranks of a host
+  double cpu_byte = 0.20;         // ns of processor time per byte moved, likewise
   bool operator==(const Basis&) const = default;
 
   std::string serialize() const;  // versioned; bytes equal exactly where the bases are equal
   static Status parse(const std::string& bytes, Basis* basis);
   uint64_t hash() const;
-  Medium medium(int32_t a, int32_t b) const;      // what joins two ranks; cables come first
-  bool joined(int32_t a, int32_t b) const;        // a common cable, or no cabling given
-  double rate(int32_t a, int32_t b) const;        // all cables together, bytes per ns
+  Medium medium(int32_t a, int32_t b) const;  // what joins two ranks; cables come first
+  bool joined(int32_t a, int32_t b) const;    // a common cable, or no cabling given
+  double rate(int32_t a, int32_t b) const;    // all cables together, bytes per ns
   double alpha(int32_t a, int32_t b) const;
 };
 

@@ -1,6 +1,7 @@
 #include "tcp/context.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -90,9 +91,29 @@ tbcclTransportCode_t Context::send(Trunk& trunk, const void* header, const void*
 int Context::poll() {
   const Inside inside(*this);
   int happened = write();
-  for (size_t i = 0; i < up_.size(); ++i) happened += read(*up_[i]);
+  happened += dry_ && up_.size() > 1 ? read_ready() : read_all();
   const uint64_t now = now_ns();
   if (now >= next_look_) happened += look_around(now);
+  dry_ = happened == 0;
+  return happened;
+}
+
+int Context::read_all() {
+  int happened = 0;
+  for (size_t i = 0; i < up_.size(); ++i) happened += read(*up_[i]);
+  return happened;
+}
+
+// While there is nothing, one system call asks for all trunks.
+int Context::read_ready() {
+  polled_.clear();
+  for (const Trunk* trunk : up_) polled_.push_back({trunk->socket.get(), POLLIN, 0});
+  if (::poll(polled_.data(), static_cast<nfds_t>(polled_.size()), 0) <= 0) return 0;
+  int happened = 0;
+  // up_ only grows while callbacks run.
+  for (size_t i = 0; i < polled_.size(); ++i) {
+    if (polled_[i].revents != 0) happened += read(*up_[i]);
+  }
   return happened;
 }
 

@@ -2,6 +2,7 @@
 // any trunk: a closed trunk is only marked, and freed when the outermost call leaves.
 #pragma once
 
+#include <poll.h>
 #include <sys/types.h>
 
 #include <array>
@@ -55,6 +56,8 @@ class Context {
   // context.cpp
   int write();
   int read(Trunk& trunk);
+  int read_all();
+  int read_ready();
   int look_around(uint64_t now);
   int check_silence(uint64_t now);
   void arm_timer(uint64_t now);
@@ -86,6 +89,8 @@ class Context {
   std::vector<Trunk*> up_;                      // those in use
   int meeting_ = 0;                             // those not yet in use
   int strangers_ = 0;
+  std::vector<pollfd> polled_;  // spare memory
+  bool dry_ = false;            // the last poll found nothing
   int depth_ = 0;
   bool dirty_ = false;
   bool writing_ = false;
