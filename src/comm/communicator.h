@@ -37,6 +37,20 @@ struct Operation {
   int tag = 0;
 };
 
+// The last short all-reduce, made ready: calls that differ in their buffers alone need no planning.
+class Memo {
+ public:
+  bool recall(const Operation& operation, engine::Call* call);
+  void keep(const Operation& operation, uint64_t bytes, const engine::Call& call);
+
+ private:
+  std::mutex lock_;
+  Operation operation_;
+  bool in_place_ = false;
+  uint64_t bytes_ = 0;
+  engine::Call call_;  // no plan: there is none yet
+};
+
 class Communicator final : public bootstrap::ControlEvents, public engine::LaneEvents {
  public:
   // Collective; see bring_up.cpp. On an error nothing is left behind.
@@ -84,8 +98,7 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
   Status compare(const engine::CallRecord& mine, const std::vector<bootstrap::PeerRecord>& others);
   void fail_if_serving(const Status& cause);
   // Warns, once a call, when it has stalled for long: what it waits for, what the others do.
-  void tell_stall(const engine::CallRecord& mine,
-                  const std::vector<bootstrap::PeerRecord>& others);
+  void tell_stall(const engine::CallRecord& mine, const std::vector<bootstrap::PeerRecord>& others);
 
   const int rank_;
   const int size_;
@@ -94,6 +107,7 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
   uint64_t basis_hash_ = 0;
   Operators operators_;
   std::unique_ptr<PlanCache> plans_;
+  Memo memo_;
   std::unique_ptr<bootstrap::Control> control_;  // none in a group of one
   std::unique_ptr<engine::Lane> lane_;
   engine::Channel* channel_ = nullptr;

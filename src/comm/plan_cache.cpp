@@ -51,6 +51,7 @@ Status PlanCache::make(const selection::Question& question,
   fresh->schedule = selection::make(choice.algorithm, question.collective, rank_, basis_);
   // The name is what ranks must agree on; the rest of a schedule follows from it and the basis.
   fresh->hash = fnv1a64(choice.algorithm);
+  fresh->tiny = engine::TinyProgram::flatten(fresh->schedule);
   if (plans_.size() == kPlans) plans_.erase(plans_.begin());
   plans_.push_back(Made{choice.algorithm, question.collective, fresh});
   *plan = std::move(fresh);

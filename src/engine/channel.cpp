@@ -50,6 +50,20 @@ Status Channel::submit(Home* home, const Call& call, int references, Inbox& inbo
   return {};
 }
 
+Request* Channel::submit_tiny(Home* home, const Call& call) {
+  const std::lock_guard lock(submit_mutex_);
+  if (broken()) return nullptr;
+  Request* const r = &tiny_request_;
+  r->channel = this;
+  r->home = home;
+  r->call = call;
+  r->element = reduce::size_of(call.reduction.type);
+  r->number = next_number_++;
+  r->tiny = &tiny_;
+  r->result = Status();
+  return r;
+}
+
 Request* Channel::take_free() {
   if (free_ == nullptr) free_ = freed_.exchange(nullptr);
   if (free_ == nullptr) {

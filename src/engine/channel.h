@@ -40,6 +40,9 @@ class Channel {
   // Takes the call's place in the order and pushes it. The first error, if the channel is broken.
   Status submit(Home* home, const Call& call, int references, Inbox& inbox, Request** request);
   void unreference(Request* request);
+  // The channel's own request, with the next number; its call is over before the next one begins.
+  // nullptr: the channel is broken. Only the holder.
+  Request* submit_tiny(Home* home, const Call& call);
   // True for the first cause.
   bool break_with(const Status& cause);
   Status state() const;
@@ -77,6 +80,9 @@ class Channel {
   std::vector<std::unique_ptr<Request>> all_;
 
   std::atomic<Request*> freed_{nullptr};  // given back by any thread; popped whole
+
+  Tiny tiny_;
+  Request tiny_request_;
 };
 
 }  // namespace tbccl::engine

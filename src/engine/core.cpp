@@ -163,6 +163,30 @@ void Core::start_queued(Channel* channel) {
   }
 }
 
+Request* Core::start_tiny(Channel* channel, const Call& call, Home* home) {
+  if (taken_ != nullptr || !parts_.inbox->empty() || unfinished_.load() != 0) return nullptr;
+  Request* const request = channel->submit_tiny(home, call);
+  if (request == nullptr) return nullptr;
+  now_ = now_ns();
+  unfinished_.store(1);
+  const ChannelOptions& options = channel->options();
+  request->tiny->begin(
+      *call.plan->tiny, request->call, request->element,
+      Site{&links_, &options.peers, options.comm, request->number, call.fingerprint, request});
+  activate(request);
+  ++channel->active_schedules;
+  touch(request);
+  return request;
+}
+
+void Core::activate(Request* request) {
+  request->phase = Request::Phase::kActive;
+  request->channel->active.push_back(request);
+  set_deadline(request);
+  request->progressed_at = request->reported_at = now_;
+  next_check_ = std::min(next_check_, now_ + kStallNs);
+}
+
 void Core::set_deadline(Request* request) {
   const uint64_t timeout = request->call.timeout_ns;
   request->deadline = timeout != 0 && timeout < kNever - now_ ? now_ + timeout : kNever;
@@ -175,11 +199,7 @@ bool Core::start(Request* request) {
   const bool schedule = call.kind == RequestKind::kSchedule;
   if (schedule && !begin(request)) return false;
   channel->queued.remove(request);
-  request->phase = Request::Phase::kActive;
-  channel->active.push_back(request);
-  set_deadline(request);
-  request->progressed_at = request->reported_at = now_;
-  next_check_ = std::min(next_check_, now_ + kStallNs);
+  activate(request);
   if (!schedule) {
     start_message(request);
     return true;
@@ -311,7 +331,9 @@ bool Core::settle() {
 
 bool Core::settle(Request* request, uint64_t* budget) {
   bool complete = request->message.done;
-  if (request->call.kind == RequestKind::kSchedule) {
+  if (request->tiny != nullptr) {
+    complete = request->tiny->settle();
+  } else if (request->call.kind == RequestKind::kSchedule) {
     if (!request->execution.settle(budget)) return true;
     complete = request->execution.complete();
   }
@@ -334,6 +356,7 @@ void Core::finish(Request* request, const Status& result) {
   request->result = result;
   request->phase = Request::Phase::kComplete;
   unfinished_.store(unfinished_.load(std::memory_order_relaxed) - 1);
+  if (request->tiny != nullptr) return;  // its caller holds the token
   request->complete.store(true);
   parts_.waiters->completed(request);
   if (callback) parts_.callbacks->post(request);
@@ -362,7 +385,9 @@ std::byte* Core::place(void* owner, uint32_t index, uint64_t offset, uint32_t le
   if (request->call.kind != RequestKind::kSchedule) {
     return static_cast<std::byte*>(request->call.output) + offset;
   }
-  std::byte* const final_place = request->execution.place(index, offset, length);
+  std::byte* const final_place = request->tiny != nullptr
+                                     ? request->tiny->place(index, offset)
+                                     : request->execution.place(index, offset, length);
   if (final_place != nullptr) return final_place;
   if (trunk >= staging_.size()) staging_.resize(trunk + 1);
   return staging_[trunk].reserve(length);
@@ -374,6 +399,10 @@ void Core::arrived(void* owner, uint32_t index, uint64_t offset, uint32_t length
   payload_received_.store(payload_received_.load(std::memory_order_relaxed) + length,
                           std::memory_order_relaxed);
   touch(request);
+  if (request->tiny != nullptr) {
+    request->tiny->arrived(index, offset, length, data, last);
+    return;
+  }
   if (request->call.kind == RequestKind::kSchedule) {
     request->execution.arrived(index, offset, length, data, last);
     return;
@@ -389,6 +418,10 @@ void Core::arrived(void* owner, uint32_t index, uint64_t offset, uint32_t length
 void Core::released(void* owner, uint32_t index) {
   auto* const request = static_cast<Request*>(owner);
   touch(request);
+  if (request->tiny != nullptr) {
+    request->tiny->released(index);
+    return;
+  }
   if (request->call.kind == RequestKind::kSchedule) {
     request->execution.released(index);
     return;

@@ -44,6 +44,9 @@ class Core final : public link::Client {
   bool round() noexcept;
   // What has just been thrown breaks every channel in the next round.
   void failed() noexcept;
+  // Starts a call of the tiny path, carried on by rounds until its phase is kComplete. nullptr:
+  // something else is outstanding, or the channel broken; the call takes the long way.
+  Request* start_tiny(Channel* channel, const Call& call, Home* home);
   uint64_t now() const { return now_; }  // at the beginning of the last round
   link::Links& links() { return links_; }
   // How long the holder may sleep in the poller; 0: not at all.
@@ -79,6 +82,7 @@ class Core final : public link::Client {
   // False: it cannot, and stays in the queue until its channel breaks.
   bool start(Request* request);
   bool begin(Request* request);
+  void activate(Request* request);
   void set_deadline(Request* request);  // its time runs from now on
   void start_message(Request* request);
   void match(Channel* channel, std::vector<Match>& matches);

@@ -83,6 +83,10 @@ void Core::break_channel(Channel* channel, const Status& cause) {
 
 void Core::withdraw(Request* request) {
   request->phase = Request::Phase::kWithdrawing;
+  if (request->tiny != nullptr) {
+    request->tiny->withdraw();
+    return;
+  }
   if (request->call.kind == RequestKind::kSchedule) {
     request->execution.withdraw();
     return;
@@ -192,6 +196,7 @@ Status Core::timed_out(const Request* request) const {
 
 std::vector<int> Core::waiting_for(const Request* request) const {
   if (request->phase == Request::Phase::kQueued) return {};
+  if (request->tiny != nullptr) return request->tiny->waiting_for();
   if (request->call.kind == RequestKind::kSchedule) return request->execution.waiting_for();
   if (from_any(request)) {
     // Whoever sends first; this rank itself is the caller's own affair.

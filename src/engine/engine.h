@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/settings.h"
 #include "base/status.h"
+#include "engine/tiny.h"
 #include "link/links.h"
 #include "reduce/reduce.h"
 #include "schedule/schedule.h"
@@ -29,6 +30,7 @@ struct Request;  // pooled; see request.h
 struct Plan {
   schedule::Schedule schedule;
   uint64_t hash = 0;
+  std::shared_ptr<const TinyProgram> tiny;  // of the same schedule; nullptr: too long for it
 };
 
 // One communicator as the engine sees it: an order of requests, a first error. Created by

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "engine/callbacks.h"
@@ -39,6 +40,8 @@ class Home {
   // Runs f while nobody else touches the lane: here, or by whoever holds the token.
   void visit(const std::function<void(Core&)>& f);
   bool wait(Request* request, uint64_t timeout_ns);
+  // A short blocking call while nothing else is outstanding; nothing is done where something is.
+  std::optional<Status> run_tiny(Channel* channel, const Call& call);
   bool drive(const std::function<bool(link::Links&)>& done, uint64_t deadline);
 
   bool in_child() const { return generation_ != fork_generation(); }

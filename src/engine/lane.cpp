@@ -23,6 +23,12 @@ class Inside {
   Channel* channel_;
 };
 
+bool is_tiny(const Call& call) {
+  return call.plan != nullptr && call.plan->tiny != nullptr && call.callback == nullptr &&
+         call.start_when == tbcclStartNow &&
+         call.count <= kTinyBytes / reduce::size_of(call.reduction.type);
+}
+
 Status in_progress() {
   return Status(tbcclInProgress, "the operation has not completed in the given time");
 }
@@ -96,6 +102,9 @@ Status Lane::run(Channel* channel, const Call& call) {
   if (state_->in_child()) return forked_error();
   if (!state_->status.ok()) return state_->status;
   const Inside inside(channel);
+  if (is_tiny(call)) {
+    if (std::optional<Status> done = state_->run_tiny(channel, call); done) return *done;
+  }
   int references = 2;
   if (call.callback != nullptr) {
     if (Status started = state_->callbacks.start(); !started.ok()) return started;

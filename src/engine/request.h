@@ -43,6 +43,7 @@ struct Request final : Item {
   uint64_t progressed_at = 0;
   uint64_t reported_at = 0;  // last report of a stall
   Execution execution;       // schedules
+  Tiny* tiny = nullptr;      // schedules, of the channel's own request alone: instead of it
   Message message;
   Request* previous = nullptr;   // among the channel's active ones, or, by `following` alone,
   Request* following = nullptr;  // among its queued ones, or in the queue of callbacks

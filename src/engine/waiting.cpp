@@ -121,6 +121,15 @@ bool Home::wait(Request* request, uint64_t timeout_ns) {
   return complete;
 }
 
+std::optional<Status> Home::run_tiny(Channel* channel, const Call& call) {
+  const Holding holding(*this);
+  if (!holding) return std::nullopt;
+  Request* const request = core.start_tiny(channel, call, this);
+  if (request == nullptr) return std::nullopt;
+  hold([request] { return request->phase == Request::Phase::kComplete; }, kNever, kNever);
+  return request->result;
+}
+
 bool Home::drive(const std::function<bool(link::Links&)>& done, uint64_t deadline) {
   constexpr uint64_t kNap = 1'000'000;  // `done` may look at things that ring no bell
   for (;;) {
