@@ -231,10 +231,14 @@ TEST_CASE("a call that never starts: freed, it goes on alone; abort releases eve
           tbcclSuccess);
   REQUIRE(out[1] == 3.0f);
 
-  std::thread blocked([&] { REQUIRE(tbcclBarrier(job[1], nullptr) == tbcclAborted); });
+  tbcclResult_t released = tbcclSuccess;
+  std::thread blocked([&] { released = tbcclBarrier(job[1], nullptr); });
+  // Makes it likely that rank 1 waits already; a barrier that comes later ends the same way.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  REQUIRE(tbcclCommAbort(job[0]) == tbcclSuccess);
+  const tbcclResult_t aborted = tbcclCommAbort(job[0]);
   blocked.join();
+  REQUIRE(aborted == tbcclSuccess);
+  REQUIRE(released == tbcclAborted);
   REQUIRE(tbcclBarrier(job[0], nullptr) == tbcclAborted);
   tbcclResult_t state = tbcclSuccess;
   REQUIRE(tbcclCommGetAsyncError(job[1], &state) == tbcclSuccess);
