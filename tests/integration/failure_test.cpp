@@ -13,6 +13,9 @@ using namespace integration;
 namespace {
 
 constexpr auto kLongEnough = std::chrono::seconds(60);  // no test waits this long unless it fails
+// How long forbidden memory is watched: a late access is the likelier caught the longer it is, and
+// a library that makes none passes in any time.
+constexpr auto kWatch = std::chrono::milliseconds(300);
 
 // Pages of their own, which can be taken away from everybody.
 class Pages {
@@ -48,6 +51,7 @@ void abort_while_blocked(size_t bytes, std::chrono::milliseconds delay, int abor
   }
   tbcclResult_t results[kRanks] = {};
   std::thread aborter([&] {
+    // Whether the calls are waiting by then, in the middle, or still to come: they are aborted.
     std::this_thread::sleep_for(delay);
     tbcclCommAbort(team[aborting]);
   });
@@ -60,7 +64,7 @@ void abort_while_blocked(size_t bytes, std::chrono::milliseconds delay, int abor
     recvs[at]->forbid();
   });
   aborter.join();
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::this_thread::sleep_for(kWatch);
   for (int rank = 0; rank < kRanks - 1; ++rank) {
     REQUIRE(results[rank] == tbcclAborted);
     REQUIRE(std::string(tbcclGetLastError(team[rank])) != "");
@@ -95,6 +99,7 @@ TEST_CASE("Abort in the middle of traffic: every rank's memory is left alone") {
     REQUIRE(team.result() == tbcclSuccess);
     tbcclResult_t results[kRanks] = {};
     std::thread aborter([&] {
+      // Other moments in other rounds; each is as good.
       std::this_thread::sleep_for(std::chrono::milliseconds(20 + 7 * round));
       tbcclCommAbort(team[round % kRanks]);
     });
@@ -109,7 +114,7 @@ TEST_CASE("Abort in the middle of traffic: every rank's memory is left alone") {
       }
       send.forbid();
       recv.forbid();
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      std::this_thread::sleep_for(kWatch);
     });
     aborter.join();
     for (tbcclResult_t result : results) REQUIRE(result == tbcclAborted);
@@ -142,7 +147,7 @@ TEST_CASE("A call whose deadline passes says whom it waited for, and its memory 
   // What comes too late goes nowhere.
   std::vector<unsigned char> late(1u << 20, 7);
   REQUIRE(tbcclSend(late.data(), late.size(), tbcclUint8, 0, 0, team[1], nullptr) != tbcclSuccess);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::this_thread::sleep_for(kWatch);
 }
 
 TEST_CASE("tbcclWait running out of its own time breaks nothing") {

@@ -328,14 +328,17 @@ TEST_CASE("a communicator destroyed under an open group of another thread") {
   int32_t in = 1, out = 0;
   std::atomic<int> step{0};
   std::atomic<int> result{-1};
+  const auto comes_to = [&](int wanted) {
+    for (int i = 0; i < 60'000 && step.load() != wanted; ++i) usleep(1000);
+  };
   std::thread holder([&] {
     tbcclGroupStart();
     tbcclAllReduce(&in, &out, 1, tbcclInt32, tbcclSum, job[1], nullptr);
     step.store(1);
-    while (step.load() != 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    comes_to(2);
     result.store(tbcclGroupEnd());
   });
-  while (step.load() != 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  comes_to(1);
   job.leave(1);
   step.store(2);
   holder.join();
@@ -351,7 +354,8 @@ TEST_CASE("a receive from any source fails when all who could send have left, no
     if (rank == 1) {
       job.leave(1);
     } else if (rank == 2) {
-      // Long enough for rank 0 to have asked the others about its call.
+      // Long enough for rank 0 to have asked the others about its call, several times; where it has
+      // not yet, the call has all the less reason to fail.
       std::this_thread::sleep_for(std::chrono::milliseconds(3500));
       found.expect(tbcclSend(&data, 1, tbcclInt32, 0, 0, comm, nullptr) == tbcclSuccess,
                    last(comm));

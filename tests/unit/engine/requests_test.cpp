@@ -212,7 +212,7 @@ TEST_CASE("a call that starts when a flag is set holds back those behind it") {
       call.start_when = tbcclStartWhenFlag;
       call.flag = &flag;
       call.flag_value = 7;
-      call.timeout_ns = 5'000 * kMillisecond;  // for the flag, and anew from the start
+      call.timeout_ns = 60'000 * kMillisecond;  // for the flag, and anew from the start
     }
     REQUIRE(group.lane(rank).submit(group.channel(rank), call, &requests[i]).ok());
   }
@@ -319,18 +319,21 @@ TEST_CASE("waiting and idle lanes cost next to nothing") {
   };
   group.each(once);
   // Idle.
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
   double before = cpu_seconds();
   std::this_thread::sleep_for(std::chrono::seconds(1));
   REQUIRE(cpu_seconds() - before < 0.05);
   // One rank waits for another that is late.
   std::thread early([&] { once(0); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const bool began = eventually([&] {
+    const engine::CallRecord record = group.lane(0).record(group.channel(0));
+    return record.number == 2 && record.waiting_for == std::vector<int>{1};
+  });
   before = cpu_seconds();
   std::this_thread::sleep_for(std::chrono::seconds(1));
   const double waiting = cpu_seconds() - before;
   once(1);
   early.join();
+  REQUIRE(began);
   REQUIRE(waiting < 0.05);
   REQUIRE(vectors[0].is(3));
 }
