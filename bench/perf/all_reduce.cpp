@@ -4,11 +4,6 @@
 namespace tbccl::perf {
 namespace {
 
-Counts counts(uint64_t bytes, uint64_t element, int) {
-  const uint64_t elements = bytes / element;
-  return {elements, elements * element};
-}
-
 tbcclResult_t run(const Work& work, std::vector<tbcclRequest_t>* requests) {
   return tbcclAllReduce(work.send, work.recv, work.count, work.type, work.op, work.job.comm,
                         next_request(requests));
@@ -23,6 +18,6 @@ double bus_factor(int ranks) { return 2.0 * (ranks - 1) / ranks; }
 }  // namespace
 
 const CollectiveTest kAllReduce = {"all_reduce", true, false,    true,
-                                   counts,       run,  expected, bus_factor};
+                                   one_vector,   run,  expected, bus_factor};
 
 }  // namespace tbccl::perf

@@ -4,11 +4,6 @@
 namespace tbccl::perf {
 namespace {
 
-Counts counts(uint64_t bytes, uint64_t element, int) {
-  const uint64_t elements = bytes / element;
-  return {elements, elements * element};
-}
-
 tbcclResult_t run(const Work& work, std::vector<tbcclRequest_t>* requests) {
   return tbcclBroadcast(work.send, work.recv, work.count, work.type, work.root, work.job.comm,
                         next_request(requests));
@@ -23,6 +18,6 @@ double bus_factor(int) { return 1.0; }
 }  // namespace
 
 const CollectiveTest kBroadcast = {"broadcast", false, true,     true,
-                                   counts,      run,   expected, bus_factor};
+                                   one_vector,  run,   expected, bus_factor};
 
 }  // namespace tbccl::perf

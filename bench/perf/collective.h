@@ -56,6 +56,12 @@ inline const CollectiveTest& find_collective(std::string_view name) {
   return name == kSendRecv.name ? kSendRecv : kAllReduce;
 }
 
+// For counts(): every rank sends, and receives, one vector of the whole size.
+inline Counts one_vector(uint64_t bytes, uint64_t element, int /*ranks*/) {
+  const uint64_t elements = bytes / element;
+  return {elements, elements * element};
+}
+
 // For run(): makes room for one more request, or says that the call is to block.
 inline tbcclRequest_t* next_request(std::vector<tbcclRequest_t>* requests) {
   return requests == nullptr ? nullptr : &requests->emplace_back(TBCCL_REQUEST_NULL);

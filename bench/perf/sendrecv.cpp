@@ -10,11 +10,6 @@ constexpr int kTag = 0;
 int previous(const Job& job) { return (job.rank + job.ranks - 1) % job.ranks; }
 int next(const Job& job) { return (job.rank + 1) % job.ranks; }
 
-Counts counts(uint64_t bytes, uint64_t element, int) {
-  const uint64_t elements = bytes / element;
-  return {elements, elements * element};
-}
-
 tbcclResult_t exchange(const Work& work, std::vector<tbcclRequest_t>* requests) {
   const tbcclResult_t sent = tbcclSend(work.send, work.count, work.type, next(work.job), kTag,
                                        work.job.comm, next_request(requests));
@@ -43,6 +38,6 @@ double bus_factor(int) { return 1.0; }
 }  // namespace
 
 const CollectiveTest kSendRecv = {"sendrecv", false, false,    false,
-                                  counts,     run,   expected, bus_factor};
+                                  one_vector, run,   expected, bus_factor};
 
 }  // namespace tbccl::perf
