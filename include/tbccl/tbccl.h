@@ -32,6 +32,14 @@ extern "C" {
 #define TBCCL_API __attribute__((visibility("default")))
 #endif
 
+/* Callers may pass any number where an enumeration is asked for, and are told if it is none of the
+ * names. In C++ such a number is a legal value only of an enumeration whose type is fixed. */
+#if defined(__cplusplus)
+#define TBCCL_ENUM enum : int
+#else
+#define TBCCL_ENUM enum
+#endif
+
 #define TBCCL_MAJOR 0
 #define TBCCL_MINOR 1
 #define TBCCL_PATCH 0
@@ -40,7 +48,7 @@ extern "C" {
 
 /* ---- result codes (NCCL's numbers where NCCL has them) ------------------------------------ */
 
-typedef enum {
+typedef TBCCL_ENUM {
   tbcclSuccess = 0,
   tbcclSystemError = 2,     /* the operating system refused something */
   tbcclInternalError = 3,   /* a bug in tbccl */
@@ -54,7 +62,7 @@ typedef enum {
 
 /* ---- types and operators ------------------------------------------------------------------- */
 
-typedef enum {
+typedef TBCCL_ENUM {
   tbcclInt8 = 0,
   tbcclUint8 = 1,
   tbcclInt32 = 2,
@@ -80,7 +88,7 @@ typedef enum {
  * sum, prod, avg and pre-multiplied sum; bool takes min, max, bitwise and logical. A user
  * function takes any type. Other pairs are tbcclInvalidArgument.
  */
-typedef enum {
+typedef TBCCL_ENUM {
   tbcclSum = 0,
   tbcclProd = 1,
   tbcclMax = 2,
@@ -207,7 +215,7 @@ TBCCL_API tbcclResult_t tbcclCommAbort(tbcclComm_t comm);
 
 /* ---- operators made by the user ------------------------------------------------------------ */
 
-typedef enum { tbcclScalarHostImmediate = 1 } tbcclScalarResidence_t;
+typedef TBCCL_ENUM { tbcclScalarHostImmediate = 1 } tbcclScalarResidence_t;
 
 /* Sum of scalar * x, where each rank gives its own scalar of type `datatype` (read before this
  * returns). Float, float8, integer and complex types. */
@@ -258,7 +266,7 @@ TBCCL_API tbcclResult_t tbcclBarrier(tbcclComm_t comm, tbcclRequest_t *request);
 
 /* ---- the general form ---------------------------------------------------------------------- */
 
-typedef enum {
+typedef TBCCL_ENUM {
   tbcclOpAllReduce = 0,
   tbcclOpBroadcast = 1,
   tbcclOpSend = 2,
@@ -266,7 +274,7 @@ typedef enum {
   tbcclOpBarrier = 4
 } tbcclOperation_t;
 
-typedef enum {
+typedef TBCCL_ENUM {
   tbcclStartNow = 0,
   tbcclStartWhenFlag = 1,      /* when *flag == flagValue (an aligned 32-bit word; the writer uses
                                   release order; looked at by the library's threads) */
