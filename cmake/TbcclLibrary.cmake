@@ -41,7 +41,8 @@ add_library(tbccl::static ALIAS tbccl_static)
 set_target_properties(tbccl_static PROPERTIES OUTPUT_NAME tbccl EXPORT_NAME static)
 # Optional libraries are found again by the package file, where the user's machine has them.
 target_link_libraries(tbccl_static PRIVATE Threads::Threads ${CMAKE_DL_LIBS}
-                                           $<BUILD_INTERFACE:tbccl_hwloc> $<BUILD_INTERFACE:tbccl_sodium>)
+                                           $<BUILD_INTERFACE:tbccl_fmt> $<BUILD_INTERFACE:tbccl_hwloc>
+                                           $<BUILD_INTERFACE:tbccl_sodium>)
 
 foreach(target tbccl tbccl_static)
   target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>

@@ -34,7 +34,7 @@ if(TBCCL_FUZZ)
 endif()
 if(TBCCL_SANITIZE)
   target_compile_options(tbccl_settings INTERFACE -fsanitize=${TBCCL_SANITIZE} -fno-sanitize-recover=all
-                                                  -fno-omit-frame-pointer -g)
+                                                  -fno-omit-frame-pointer -g1)
   target_link_options(tbccl_settings INTERFACE -fsanitize=${TBCCL_SANITIZE})
   # C programs that link the library need the sanitizer's run time in the executable.
   add_link_options($<$<LINK_LANGUAGE:C>:-fsanitize=${TBCCL_SANITIZE}>)
