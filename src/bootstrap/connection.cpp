@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <asio/buffer.hpp>
 #include <asio/read.hpp>
-#include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
 
 namespace tbccl::bootstrap {
@@ -72,7 +71,7 @@ void Connection::read_payload(FrameHeader header) {
 }
 
 void Connection::send_frame(std::string bytes) {
-  if (!socket_.is_open()) return;
+  if (!open()) return;
   queue_.push_back(std::move(bytes));
   write_next();
 }
@@ -128,25 +127,33 @@ void Connection::close() {
   socket_.close(ignored);
   // An active write still points into the first element; its handler drops it with the object.
   handler_ = {};
+  finish_timer_.reset();
   run_drained();
+  const auto ended = std::move(ended_);
+  ended_.clear();
+  for (const auto& f : ended) f();
+}
+
+void Connection::finish(std::function<void()> ended) {
+  if (!socket_.is_open()) {
+    if (ended) ended();
+    return;
+  }
+  if (ended) ended_.push_back(std::move(ended));
+  if (finishing_) return;
+  finishing_ = true;
+  // Reading goes on; without a handler nothing hears of it, and its end closes the socket.
+  handler_ = {};
+  when_drained([self = shared_from_this()] { self->shutdown_send(); });
+  finish_timer_ = std::make_unique<asio::steady_timer>(socket_.get_executor(), kFinishLimit);
+  finish_timer_->async_wait([self = shared_from_this()](std::error_code error) {
+    if (!error) self->close();
+  });
 }
 
 void Connection::close_after(std::string last) {
-  if (!socket_.is_open()) return;
-  const auto timer = std::make_shared<asio::steady_timer>(socket_.get_executor());
-  const auto end = [self = shared_from_this(), timer] {
-    timer->cancel();
-    self->close();
-  };
-  handler_ = {};
-  handler_.closed = [timer](const std::string&) { timer->cancel(); };
-  handler_.foreign = [](const FrameHeader&) {};
   send_frame(std::move(last));
-  when_drained([self = shared_from_this()] { self->shutdown_send(); });
-  timer->expires_after(std::chrono::seconds(1));
-  timer->async_wait([end, timer](std::error_code error) {
-    if (!error) end();
-  });
+  finish();
 }
 
 TcpEndpoint Connection::local() const {

@@ -2,6 +2,8 @@
 // operations keep it alive, close() ends them and drops the callbacks.
 #pragma once
 
+#include <asio/steady_timer.hpp>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -11,6 +13,9 @@
 #include "bootstrap/wire.h"
 
 namespace tbccl::bootstrap {
+
+// How long a connection that is being finished waits for the other end.
+inline constexpr std::chrono::milliseconds kFinishLimit{500};
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
@@ -32,16 +37,21 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send(Type type, std::string_view payload) { send_frame(frame(type, payload)); }
   void send_frame(std::string frame);
   bool drained() const { return queue_.empty(); }
-  bool open() const { return socket_.is_open(); }
+  // Frames are still exchanged.
+  bool open() const { return socket_.is_open() && !finishing_; }
   // Calls `f` once, when everything queued has been given to the kernel or the connection is
   // closed.
   void when_drained(std::function<void()> f);
   // No more frames from here; the other end reads the end of the stream.
   void shutdown_send();
-  // At once. What has come and was not read is thrown away first, so that the kernel does not
-  // answer with a reset that would destroy what the peer has not read yet.
+  // At once: for connections over which nothing was said that matters. A kernel that gets more for
+  // a closed socket answers with a reset, which destroys what the peer has not read yet.
   void close();
-  // Writes `last`, then closes: when it is written, or the other end closes, or after a second.
+  // The end of a connection whose last words matter: what is queued is written, then the end of
+  // the stream, and what comes is read and thrown away until the other end closes too, at most for
+  // kFinishLimit. The handler is dropped at once; `ended` is called once.
+  void finish(std::function<void()> ended = nullptr);
+  // Writes `last`, then finishes.
   void close_after(std::string last);
 
   TcpEndpoint local() const;
@@ -62,6 +72,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::deque<std::string> queue_;
   std::vector<std::function<void()>> drained_;
   bool write_active_ = false;
+  bool finishing_ = false;
+  std::unique_ptr<asio::steady_timer> finish_timer_;
+  std::vector<std::function<void()>> ended_;
 };
 
 // "the connection was closed", "the connection was reset", ...

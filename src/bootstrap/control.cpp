@@ -74,10 +74,14 @@ class ControlPlane final : public Control {
     }
     if (group_ == nullptr) return;
     try {
-      service_->run([this] {
-        group_->close();
-        group_.reset();
+      // Shared: if run() throws, the group may still have the function.
+      const auto closed = std::make_shared<Outcome<bool>>();
+      service_->run([&] {
+        service_->remove_closer(group_.get());
+        const auto group = std::move(group_);
+        group->close([closed] { closed->set(true); });
       });
+      if (service_->serves_others()) closed->wait();
     } catch (const std::exception& e) {
       log::error("the control plane was not closed in order: {}", e.what());
     }
@@ -174,6 +178,11 @@ Status ControlPlane::set_up(const Plan& plan, ControlEvents* events) {
   Status status;
   service_->run([&] {
     group_ = std::make_shared<Group>(service_->io(), options);
+    service_->add_closer(group_.get(), [group = std::weak_ptr(group_)](std::function<void()> done) {
+      const auto self = group.lock();
+      if (self == nullptr) return done();
+      self->close(std::move(done));
+    });
     if (!plan.alone) status = group_->open(plan.loopback_only, plan.v6, plan.ports);
   });
   if (!status.ok()) return status;

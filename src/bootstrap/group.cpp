@@ -215,7 +215,7 @@ void Group::received(uint32_t from, Type type, const std::string& payload) {
 void Group::lost(uint32_t rank, const std::string& why) {
   Peer& peer = peers_[rank];
   if (peer.connection == nullptr) return;
-  peer.connection->close();
+  peer.connection->finish();
   if (!peer.finished) {
     mark_gone(rank,
               Status(tbcclRemoteError, fmt::format("{} is gone: {} (noticed by rank {})",
@@ -240,7 +240,14 @@ std::string Group::name(uint32_t rank) const {
   return host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} (on {})", rank, host);
 }
 
-void Group::close() {
+void Group::close(std::function<void()> closed) {
+  // Called when the last one of those that hold it lets go.
+  const std::shared_ptr<void> last(nullptr, [closed = std::move(closed)](void*) {
+    if (closed) closed();
+  });
+  for (const Peer& peer : peers_) {
+    if (peer.connection != nullptr) peer.connection->finish([last] {});
+  }
   if (closed_) return;
   closed_ = true;
   const Status ended(tbcclAborted, "the control connections of this rank were closed");
@@ -250,7 +257,6 @@ void Group::close() {
   if (door_ != nullptr) door_->close();
   for (Peer& peer : peers_) {
     if (peer.dialer != nullptr) peer.dialer->stop();
-    if (peer.connection != nullptr) peer.connection->close();
   }
   finish_link(ended);
   finish_gather(ended);

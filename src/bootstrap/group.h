@@ -56,8 +56,9 @@ class Group : public std::enable_shared_from_this<Group> {
   // --- records.cpp ---
   void query(uint32_t comm, uint64_t timeout_ns, Records done);
 
-  // Closes everything; what was waited for ends with an error.
-  void close();
+  // Ends everything; what was waited for ends with an error. `closed` is called when every
+  // neighbour has read this rank's last words, or half a second later.
+  void close(std::function<void()> closed);
 
   const Table& table() const { return table_; }
 

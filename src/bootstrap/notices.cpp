@@ -24,7 +24,7 @@ void Group::mark_gone(uint32_t rank, const Status& cause, uint32_t from) {
   const Notice notice{rank, 0, static_cast<uint32_t>(cause.code()), cause.text()};
   flood(frame(Type::kGone, notice.encode()), from);
   // Others are sure; what this rank may still hear of it must not contradict them.
-  if (peer.connection != nullptr) peer.connection->close();
+  if (peer.connection != nullptr) peer.connection->finish();
   if (options_.events != nullptr) options_.events->peer_gone(static_cast<int>(rank), cause);
   finish_link(cause);
   finish_gather(cause);

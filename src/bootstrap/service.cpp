@@ -142,8 +142,27 @@ void Service::at_exit() {
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
   if (r.running == nullptr || r.running->on_thread()) return;
+  r.running->close_all();
   r.running->stop();
   r.running->ended_ = true;
+}
+
+// What was announced before the process ended must reach the others also if nobody destroyed the
+// communicator.
+void Service::close_all() {
+  const auto closed = std::make_shared<Outcome<bool>>();
+  try {
+    run([&] {
+      // Called when the last one of those that hold it lets go.
+      const std::shared_ptr<void> last(nullptr, [closed](void*) { closed->set(true); });
+      const auto closers = std::move(closers_);
+      closers_.clear();
+      for (const auto& [owner, close] : closers) close([last] {});
+    });
+    closed->wait();
+  } catch (const std::exception& e) {
+    log::error("the control plane was not closed in order: {}", e.what());
+  }
 }
 
 }  // namespace tbccl::bootstrap

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -31,6 +32,15 @@ class Service {
   // memory) is thrown to the caller.
   void run(const std::function<void()>& f);
 
+  // False on the thread itself, and when there is none any more.
+  bool serves_others() const { return !ended_ && !on_thread(); }
+
+  // What is to be ended in order when the process exits and nobody has ended it: `close` calls its
+  // argument once, soon. On the thread.
+  using Closer = std::function<void(std::function<void()> done)>;
+  void add_closer(const void* owner, Closer close) { closers_[owner] = std::move(close); }
+  void remove_closer(const void* owner) { closers_.erase(owner); }
+
   // True in a child of the process that used the control thread: it does not exist there, and
   // nothing of bootstrap/ may be touched.
   static bool forked();
@@ -41,9 +51,11 @@ class Service {
   static void at_exit();
   void loop();
   void stop();
+  void close_all();
 
   asio::io_context io_{1};
   std::thread thread_;
+  std::map<const void*, Closer> closers_;
   std::atomic<bool> ended_{
       false};  // the process is exiting: no thread any more, run() works in place
 };

@@ -261,6 +261,41 @@ TEST_CASE("a failure is told to all, once, also past a dead rank") {
   CHECK(ranks[2].events->count("failed5", 2) == 0);
 }
 
+// The failure waits behind a query whose writing has not been reported yet.
+TEST_CASE("a failure announced just before the connections are closed reaches everybody") {
+  const int size = GENERATE(2, 4, 11);
+  auto ranks = meet_all(Kind::kUniqueId, size);
+  std::shared_ptr<Service> service;
+  REQUIRE(Service::acquire(&service).ok());
+  std::unique_ptr<Control>& leaver = ranks[1].control;
+  SECTION("all at once") {
+    service->run([&] {
+      for (int i = 0; i < 3; ++i) leaver->query_records(5, 1'000'000'000, nullptr);
+      leaver->announce_failure(5, Status(tbcclInvalidUsage, "last words"));
+      service->post([&] { leaver.reset(); });
+    });
+  }
+  SECTION("while the others are talking to it") {
+    const std::string many(4000, 'x');
+    for (int i = 0; i < 3; ++i) {
+      for (int r = 0; r < size; ++r) {
+        if (r != 1)
+          ranks[static_cast<size_t>(r)].control->announce_failure(static_cast<uint32_t>(6 + i),
+                                                                  Status(tbcclTimeout, many));
+      }
+    }
+    leaver->announce_failure(5, Status(tbcclInvalidUsage, "last words"));
+    leaver.reset();
+  }
+  for (int r = 0; r < size; ++r) {
+    if (r == 1) continue;
+    Events& events = *ranks[static_cast<size_t>(r)].events;
+    CHECK(events.count("failed5", 1, 1) == 1);
+    CHECK(events.text("failed5", 1) == "last words");
+    CHECK(events.count("gone", 1, 1) == 1);
+  }
+}
+
 TEST_CASE("records of all ranks are collected, and those of a dead one are missing") {
   const int size = GENERATE(1, 3, 11);
   const bool dead = size > 1 && GENERATE(false, true);
