@@ -55,7 +55,9 @@ class Channel {
   RequestList queued;
   RequestList active;
   int active_schedules = 0;
+  uint64_t progressed_at = 0;  // when a request last started or completed
   Matching matching;
+  bool told = false;  // LaneEvents::broken was called
   bool broken_handled = false;
 
   // Pushed at most once, by whoever breaks the channel from outside.

@@ -119,6 +119,7 @@ void Core::take_in(Item* item) {
 void Core::take_in(Request* request) {
   Channel* const channel = request->channel;
   unfinished_.store(unfinished_.load(std::memory_order_relaxed) + 1);
+  request->progressed_at = now_;
   channel->queued.push_back(request);
   if (channel->broken()) {
     if (!channel->broken_handled) {
@@ -130,6 +131,9 @@ void Core::take_in(Request* request) {
     return;
   }
   if (channel->queued.front == request) start_queued(channel);
+  if (request->phase == Request::Phase::kQueued) {
+    next_check_ = std::min(next_check_, after(now_, request->call.timeout_ns));
+  }
 }
 
 void Core::walk_gates() {
@@ -183,13 +187,13 @@ void Core::activate(Request* request) {
   request->phase = Request::Phase::kActive;
   request->channel->active.push_back(request);
   set_deadline(request);
-  request->progressed_at = request->reported_at = now_;
+  request->progressed_at = request->reported_at = request->channel->progressed_at = now_;
   next_check_ = std::min(next_check_, now_ + kStallNs);
 }
 
 void Core::set_deadline(Request* request) {
-  const uint64_t timeout = request->call.timeout_ns;
-  request->deadline = timeout != 0 && timeout < kNever - now_ ? now_ + timeout : kNever;
+  request->late_since = 0;
+  request->deadline = after(now_, request->call.timeout_ns);
   next_check_ = std::min(next_check_, request->deadline);
 }
 
@@ -341,6 +345,7 @@ bool Core::settle(Request* request, uint64_t* budget) {
   if (complete) {
     Channel* const channel = request->channel;
     channel->active.remove(request);
+    channel->progressed_at = now_;
     if (request->call.kind == RequestKind::kSchedule) --channel->active_schedules;
     finish(request, Status());
     if (!channel->broken()) start_queued(channel);

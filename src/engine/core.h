@@ -25,6 +25,11 @@ namespace tbccl::engine {
 class Callbacks;
 class Waiters;
 
+// When a time-out (0: none) that runs from `since` is over.
+inline uint64_t after(uint64_t since, uint64_t timeout_ns) {
+  return timeout_ns != 0 && timeout_ns < kNever - since ? since + timeout_ns : kNever;
+}
+
 // A request without progress for so long is reported, and again after each further such time.
 inline constexpr uint64_t kStallNs = 1'000'000'000;
 
@@ -102,7 +107,11 @@ class Core final : public link::Client {
   void withdraw(Request* request);
 
   void timers();
-  Status timed_out(const Request* request) const;
+  // False: what the other ranks are doing is not known yet, and may still be waited for.
+  bool explain(Request* request, std::string* others);
+  Status timed_out(const Request* request, const std::string& others) const;
+  void check_queue(Channel* channel);
+  Status queue_timed_out(const Request* request) const;
   Status gate_timed_out(const Request* request) const;
   std::vector<int> waiting_for(const Request* request) const;
   CallRecord record_of(const Request* request) const;

@@ -11,6 +11,11 @@
 namespace tbccl::engine {
 namespace {
 
+// After a deadline the others are asked what they are doing: how often it is looked for an answer,
+// and how long it may take.
+constexpr uint64_t kAskAgainNs = 10'000'000;
+constexpr uint64_t kExplainNs = 900'000'000;
+
 // A receive from any source that no message has met yet.
 bool from_any(const Request* request) {
   return request->call.kind == RequestKind::kRecv && request->call.peer == TBCCL_ANY_SOURCE &&
@@ -64,6 +69,12 @@ void Core::break_channel(Channel* channel, const Status& cause) {
   channel->break_with(cause);
   const Status first = channel->state();
   for (Request* r = channel->active.front; r != nullptr; r = r->following) withdraw(r);
+  // Before any call returns: the program may end as soon as one has, and the others shall know why.
+  if (!channel->told) {
+    log::info("communicator {} is broken: {}", channel->options().name, first.text());
+    events_.broken(channel->options().comm, first);
+    channel->told = true;
+  }
   std::erase_if(touched_, [channel](Request* r) { return r->channel == channel; });
   channel->active_schedules = 0;
   while (Request* const request = channel->active.front) {
@@ -77,8 +88,6 @@ void Core::break_channel(Channel* channel, const Status& cause) {
     finish(request, first);
   }
   channel->broken_handled = true;  // not before: what an exception interrupts is done again
-  log::info("communicator {} is broken: {}", channel->options().name, first.text());
-  events_.broken(channel->options().comm, first);
 }
 
 void Core::withdraw(Request* request) {
@@ -129,18 +138,16 @@ void Core::peer_failed(int peer, const Status& status) { break_peer(peer, status
 void Core::timers() {
   next_check_ = kNever;
   for (const auto& channel : channels_) {
-    // The first in the queue has a deadline if its start condition is being waited for.
-    if (const Request* const first = channel->queued.front; first != nullptr) {
-      if (now_ >= first->deadline) {
-        break_later(channel.get(), gate_timed_out(first));
-        continue;
-      }
-      next_check_ = std::min(next_check_, first->deadline);
-    }
+    check_queue(channel.get());
     for (Request* r = channel->active.front; r != nullptr; r = r->following) {
       if (now_ >= r->deadline) {
-        break_later(channel.get(), timed_out(r));
-        break;
+        std::string others;
+        if (explain(r, &others)) {
+          break_later(channel.get(), timed_out(r, others));
+          break;
+        }
+        next_check_ = std::min(next_check_, now_ + kAskAgainNs);
+        continue;
       }
       uint64_t stalls_at = std::max(r->progressed_at, r->reported_at) + kStallNs;
       if (now_ >= stalls_at) {
@@ -152,6 +159,51 @@ void Core::timers() {
     }
   }
   handle_breaks();
+}
+
+// What waits in the queue has no deadline yet: those before it may rightly take long. But if the
+// channel as a whole makes no progress for as long as one of them may take, it will not be served.
+void Core::check_queue(Channel* channel) {
+  const Request* const first = channel->queued.front;
+  if (first == nullptr) return;
+  // The first in the queue has a deadline if its start condition is being waited for.
+  if (now_ >= first->deadline) return break_later(channel, gate_timed_out(first));
+  next_check_ = std::min(next_check_, first->deadline);
+  uint64_t progressed = channel->progressed_at;
+  for (const Request* r = channel->active.front; r != nullptr; r = r->following) {
+    progressed = std::max(progressed, r->progressed_at);
+  }
+  for (const Request* r = first; r != nullptr; r = r->following) {
+    const uint64_t due = after(std::max(progressed, r->progressed_at), r->call.timeout_ns);
+    if (now_ >= due) return break_later(channel, queue_timed_out(r));
+    next_check_ = std::min(next_check_, due);
+  }
+}
+
+Status Core::queue_timed_out(const Request* request) const {
+  const Channel* const channel = request->channel;
+  const Request* const active = channel->active.front;
+  const Request* const head = active != nullptr ? active : channel->queued.front;
+  std::string why;
+  if (head != request) {
+    why = fmt::format("it waits behind {}, which {}", record_of(head).text,
+                      active == nullptr ? "waits for its start condition" : "has not finished");
+    std::string peers;
+    for (const int rank : waiting_for(head)) {
+      peers += fmt::format("{}rank {}", peers.empty() ? " and waits for " : ", ", rank);
+    }
+    why += peers;
+  } else {
+    why = "it waits for its start condition";
+  }
+  const std::string number =
+      request->number > 0 ? fmt::format(", operation {}", request->number) : "";
+  return Status(
+      tbcclTimeout,
+      fmt::format("{}{} of communicator {}, has not started on rank {}, and nothing has moved for "
+                  "{} s: {}; operations of a communicator start in the order of their submission",
+                  record_of(request).text, number, channel->options().name, channel->options().rank,
+                  static_cast<double>(request->call.timeout_ns) / 1e9, why));
 }
 
 Status Core::gate_timed_out(const Request* request) const {
@@ -172,7 +224,13 @@ Status Core::gate_timed_out(const Request* request) const {
                   static_cast<double>(call.timeout_ns) / 1e9));
 }
 
-Status Core::timed_out(const Request* request) const {
+bool Core::explain(Request* request, std::string* others) {
+  if (request->late_since == 0) request->late_since = now_;
+  return events_.others_doing(request->channel->options().comm, record_of(request), others) ||
+         now_ - request->late_since >= kExplainNs;
+}
+
+Status Core::timed_out(const Request* request, const std::string& others) const {
   std::string peers;
   if (from_any(request)) {
     peers = "a message from any rank";
@@ -186,12 +244,14 @@ Status Core::timed_out(const Request* request) const {
   if (peers.empty()) peers = "nobody in particular";
   const CallRecord record = record_of(request);
   const std::string number = record.number > 0 ? fmt::format(", operation {}", record.number) : "";
-  return Status(tbcclTimeout,
-                fmt::format("{}{} of communicator {}, did not finish within {} s: rank {} waits "
-                            "for {}; check that every rank makes this call, or raise TBCCL_TIMEOUT",
-                            record.text, number, request->channel->options().name,
-                            static_cast<double>(request->call.timeout_ns) / 1e9,
-                            request->channel->options().rank, peers));
+  return Status(
+      tbcclTimeout,
+      fmt::format("{}{} of communicator {}, did not finish within {} s: rank {} waits "
+                  "for {}{}{}; check that every rank makes this call, or raise "
+                  "TBCCL_TIMEOUT",
+                  record.text, number, request->channel->options().name,
+                  static_cast<double>(request->call.timeout_ns) / 1e9,
+                  request->channel->options().rank, peers, others.empty() ? "" : "; ", others));
 }
 
 std::vector<int> Core::waiting_for(const Request* request) const {

@@ -90,6 +90,13 @@ class LaneEvents {
                           const Status& /*cause*/) {
     return false;
   }
+  // A request's deadline has passed: what the other ranks are doing, as text for the error. False:
+  // it is being found out, `text` is what was known before (may be empty); asked again soon, for a
+  // second at most.
+  virtual bool others_doing(uint32_t /*comm*/, const CallRecord& /*mine*/, std::string* text) {
+    text->clear();
+    return true;
+  }
   // A request has made no progress for a second (then every second).
   virtual void stalled(uint32_t comm, const CallRecord& record) = 0;
 };

@@ -40,10 +40,11 @@ struct Request final : Item {
   Phase phase = Phase::kQueued;
   bool touched = false;  // is in Core's list of requests to settle
   uint64_t deadline = kNever;
-  uint64_t progressed_at = 0;
-  uint64_t reported_at = 0;  // last report of a stall
-  Execution execution;       // schedules
-  Tiny* tiny = nullptr;      // schedules, of the channel's own request alone: instead of it
+  uint64_t late_since = 0;     // when the deadline was seen to have passed
+  uint64_t progressed_at = 0;  // queued: when it was
+  uint64_t reported_at = 0;    // last report of a stall
+  Execution execution;         // schedules
+  Tiny* tiny = nullptr;        // schedules, of the channel's own request alone: instead of it
   Message message;
   Request* previous = nullptr;   // among the channel's active ones, or, by `following` alone,
   Request* following = nullptr;  // among its queued ones, or in the queue of callbacks

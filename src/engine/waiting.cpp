@@ -3,6 +3,8 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <new>
+#include <thread>
 
 #include "engine/home.h"
 
@@ -20,6 +22,22 @@ void relax() {
   asm volatile("yield");
 #endif
 }
+
+// Instead of a sleep that somebody would end.
+void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
+// Counts this thread among those that want the token, until its end: no exception leaves the
+// worker giving way to nobody.
+class Wanting {
+ public:
+  explicit Wanting(Waiters& waiters) : waiters_(waiters) { waiters_.wanting.fetch_add(1); }
+  ~Wanting() { waiters_.wanting.fetch_sub(1); }
+  Wanting(const Wanting&) = delete;
+  Wanting& operator=(const Wanting&) = delete;
+
+ private:
+  Waiters& waiters_;
+};
 
 uint64_t deadline_of(uint64_t timeout_ns) {
   if (timeout_ns == kNever) return kNever;
@@ -61,16 +79,23 @@ void Waiter::signal() {
   condition_.notify_one();
 }
 
-void Waiters::add(Waiter* waiter, Request* request) {
+bool Waiters::add(Waiter* waiter, Request* request) noexcept {
   const std::lock_guard lock(mutex_);
-  list_.push_back(waiter);
+  try {
+    list_.push_back(waiter);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   request->waiter = waiter;
   asleep_.fetch_add(1);
+  return true;
 }
 
 void Waiters::remove(Waiter* waiter, Request* request) {
   const std::lock_guard lock(mutex_);
-  list_.erase(std::find(list_.begin(), list_.end(), waiter));
+  const auto at = std::find(list_.begin(), list_.end(), waiter);
+  if (at == list_.end()) return;  // not added
+  list_.erase(at);
   request->waiter = nullptr;
   asleep_.fetch_sub(1);
 }
@@ -91,7 +116,7 @@ void Waiters::completed(Request* request) {
 
 // Without the token: for a while the request may complete, or the token become free, any moment.
 void Home::wait_for_holder(Request* request, uint64_t deadline) {
-  waiters.wanting.fetch_add(1);
+  const Wanting wanting(waiters);
   const auto may_go = [&] { return request->complete.load() || may_take(); };
   Pace pace(spin_ns, yield_ns);
   bool go = may_go();
@@ -100,11 +125,10 @@ void Home::wait_for_holder(Request* request, uint64_t deadline) {
   }
   if (!go) {
     Waiter waiter;
-    waiters.add(&waiter, request);
+    if (!waiters.add(&waiter, request)) return nap();
     if (!may_go()) waiter.sleep(deadline);
     waiters.remove(&waiter, request);
   }
-  waiters.wanting.fetch_sub(1);
 }
 
 bool Home::wait(Request* request, uint64_t timeout_ns) {
@@ -193,8 +217,13 @@ class AnyWait {
 
   void sleep(uint64_t deadline) {
     Waiter waiter;
-    for_each([&](Request* r) { r->home->waiters.add(&waiter, r); });
-    if (complete() < 0) waiter.sleep(deadline);
+    bool added = true;
+    for_each([&](Request* r) { added = r->home->waiters.add(&waiter, r) && added; });
+    if (!added) {
+      nap();
+    } else if (complete() < 0) {
+      waiter.sleep(deadline);
+    }
     for_each([&](Request* r) { r->home->waiters.remove(&waiter, r); });
     for (Home* home : homes_) home->ensure_served();
   }

@@ -27,8 +27,9 @@ struct Waiter {
 // The waiting threads of one lane. Any thread.
 class Waiters {
  public:
-  // Afterwards the caller looks once more whether it has to sleep at all.
-  void add(Waiter* waiter, Request* request);
+  // Afterwards the caller looks once more whether it has to sleep at all. False: there is no
+  // memory for it, and nobody will signal.
+  bool add(Waiter* waiter, Request* request) noexcept;
   void remove(Waiter* waiter, Request* request);
   // Wakes one of them, so that it takes the token. False: none sleeps.
   bool hand_over();

@@ -221,6 +221,88 @@ TEST_CASE("the time of a call begins anew when its start condition fires") {
   group.lane(0).release(gated);
 }
 
+TEST_CASE("a call that waits behind others that do not move ends by its own time") {
+  Group group({.size = 2});
+  std::vector<float> in(kCount, 1), out(kCount, 0);
+  std::vector<engine::Request*> before;
+  uint32_t flag = 0;
+  std::string why;
+  SECTION("behind a start condition without a time-out") {
+    auto gated = large(0, 2, in, out, "direct");
+    gated.start_when = tbcclStartWhenFlag;
+    gated.flag = &flag;
+    gated.flag_value = 1;
+    gated.timeout_ns = 0;
+    before.resize(1);
+    REQUIRE(group.lane(0).submit(group.channel(0), gated, &before[0]).ok());
+    why = "which waits for its start condition";
+  }
+  SECTION("behind as many operations as may be active, without a time-out") {
+    before.resize(32);
+    for (engine::Request*& request : before) {
+      auto ahead = large(0, 2, in, out);
+      ahead.timeout_ns = 0;
+      REQUIRE(group.lane(0).submit(group.channel(0), ahead, &request).ok());
+    }
+    why = "which has not finished and waits for rank 1";
+  }
+  auto call = large(0, 2, in, out);
+  call.timeout_ns = 300 * kMillisecond;
+  const Status result = group.lane(0).run(group.channel(0), call);
+  INFO(result.text());
+  REQUIRE(result.code() == tbcclTimeout);
+  REQUIRE(result.text().find("has not started on rank 0") != std::string::npos);
+  REQUIRE(result.text().find("for 0.3 s") != std::string::npos);
+  REQUIRE(result.text().find(why) != std::string::npos);
+  for (engine::Request* request : before) {
+    REQUIRE(group.lane(0).wait(request, kNever).text() == result.text());
+    group.lane(0).release(request);
+  }
+  REQUIRE(at_rest(out));
+}
+
+TEST_CASE("a call waits behind others that move for as long as they do") {
+  Group group({.size = 2});
+  constexpr int kCalls = 6;
+  std::vector<float> in(10, 1);
+  std::vector<std::vector<float>> out(kCalls, std::vector<float>(10, 0));
+  std::vector<uint32_t> flags(kCalls, 0);
+  std::vector<engine::Request*> requests(kCalls);
+  // Each starts 200 ms after the one before it: together they take longer than the last one's time.
+  for (int i = 0; i < kCalls; ++i) {
+    auto call = large(0, 2, in, out[i], "direct");
+    call.start_when = tbcclStartWhenFlag;
+    call.flag = &flags[i];
+    call.flag_value = 1;
+    call.timeout_ns = i + 1 < kCalls ? 0 : 1'000 * kMillisecond;
+    REQUIRE(group.lane(0).submit(group.channel(0), call, &requests[i]).ok());
+  }
+  std::vector<float> other(10, 0);
+  for (int i = 0; i < kCalls; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    __atomic_store_n(&flags[i], 1, __ATOMIC_RELEASE);
+    const Status there = group.lane(1).run(group.channel(1), large(1, 2, in, other, "direct"));
+    INFO(there.text());
+    REQUIRE(there.ok());
+    REQUIRE(group.lane(0).wait(requests[i], kNever).text() == "");
+    REQUIRE(out[i][9] == 2);
+    group.lane(0).release(requests[i]);
+  }
+}
+
+TEST_CASE("the other ranks are told why before a failed call returns") {
+  Group group({.size = 2});
+  std::vector<float> in(10, 1), out(10, 0);
+  auto call = large(0, 2, in, out);
+  call.timeout_ns = kMillisecond;
+  engine::Request* request = nullptr;
+  REQUIRE(group.lane(0).submit(group.channel(0), call, &request).ok());
+  Status result;
+  while (!group.lane(0).test(request, &result)) std::this_thread::yield();
+  REQUIRE(group.events(0).broken_count(1) == 1);
+  group.lane(0).release(request);
+}
+
 TEST_CASE("a call without memory for its scratch fails, and what follows it") {
   Group group({.size = 2, .channels = 2});
   // No ring slots: the scratch is as long as the vector.

@@ -1,0 +1,73 @@
+// No memory for what waiting needs: nobody is lost, nothing is left behind.
+#include <cstdlib>
+#include <new>
+
+#include "group.h"
+#include "unit/catch.h"
+
+namespace {
+thread_local bool refused = false;  // memory, to this thread
+}
+
+void* operator new(size_t bytes) {
+  void* const memory = refused ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace tbccl::testing {
+
+TEST_CASE("a thread that has no memory to sleep with waits all the same, and gives way later") {
+  Group group({.size = 2});
+  std::vector<float> in(1, 1), out(1, 0), other(1, 0);
+  const auto call = [&](int rank, std::vector<float>& to) {
+    return all_reduce(make_plan("direct", {}, rank, 2), in.data(), to.data(), 1);
+  };
+  engine::Request* request = nullptr;
+  REQUIRE(group.lane(0).submit(group.channel(0), call(0, out), &request).ok());
+  // One thread holds the lane's token all the time, so that the other one has to sleep without it.
+  std::atomic<bool> stop{false}, holding{false};
+  std::thread holder([&] {
+    const std::thread::id self = std::this_thread::get_id();
+    group.lane(0).drive(
+        [&, self](link::Links&) {
+          // Asked by another thread: that one has the token, for now.
+          if (std::this_thread::get_id() == self) holding.store(true);
+          return stop.load();
+        },
+        kNever);
+  });
+  REQUIRE(eventually([&] { return holding.load(); }));
+  Status result(tbcclInternalError, "did not return");
+  bool threw = false;
+  std::thread waiter([&] {
+    refused = true;
+    try {
+      result = group.lane(0).wait(request, kNever);
+    } catch (...) {
+      threw = true;
+    }
+    refused = false;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const Status there = group.lane(1).run(group.channel(1), call(1, other));
+  waiter.join();
+  stop.store(true);
+  holder.join();
+  CHECK(there.ok());
+  CHECK_FALSE(threw);
+  CHECK(result.text() == "");
+  CHECK(out[0] == 2);
+  group.lane(0).release(request);
+  // The worker does not give way to a thread that is not there any more.
+  REQUIRE(group.lane(0).submit(group.channel(0), call(0, out), &request).ok());
+  CHECK(group.lane(1).run(group.channel(1), call(1, other)).ok());
+  Status done;
+  CHECK(eventually([&] { return group.lane(0).test(request, &done); }));
+  CHECK(done.ok());
+  group.lane(0).release(request);
+}
+
+}  // namespace tbccl::testing
