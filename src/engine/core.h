@@ -123,6 +123,7 @@ class Core final : public link::Client {
   Gates gates_;
   uint64_t now_ = 0;
   uint64_t next_check_ = kNever;
+  uint64_t told_carried_ = 0;
   uint64_t nap_ns_ = 0;  // of sleeps that no descriptor ends
   std::atomic<int> unfinished_{0};
   std::atomic<uint64_t> payload_received_{0};

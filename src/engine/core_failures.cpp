@@ -137,6 +137,10 @@ void Core::peer_failed(int peer, const Status& status) { break_peer(peer, status
 
 void Core::timers() {
   next_check_ = kNever;
+  if (now_ - told_carried_ >= kStallNs) {
+    told_carried_ = now_;
+    events_.carried(links_.counters());
+  }
   for (const auto& channel : channels_) {
     check_queue(channel.get());
     for (Request* r = channel->active.front; r != nullptr; r = r->following) {

@@ -97,6 +97,8 @@ class LaneEvents {
     text->clear();
     return true;
   }
+  // What the trunks have carried; about each second while something is going on.
+  virtual void carried(const std::vector<link::TrunkCounters>& /*trunks*/) {}
   // A request has made no progress for a second (then every second).
   virtual void stalled(uint32_t comm, const CallRecord& record) = 0;
 };

@@ -105,6 +105,7 @@ Status Links::add_trunk(const TrunkSpec& spec) {
   trunk->rate = spec.rate;
   trunk->counters.peer = spec.peer;
   trunk->counters.id = spec.id;
+  trunk->counters.name = spec.name;
   if (p.trunks.empty()) {
     s.linked.push_back(&p);
     p.without_since = s.now();

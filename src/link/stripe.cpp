@@ -95,6 +95,8 @@ void Links::State::measure(Trunk& trunk, const Frame& frame) {
   if (trunk.rate_since != 0 && span >= kMillisecond && trunk.rate_bytes >= 256 * 1024) {
     const double measured = static_cast<double>(trunk.rate_bytes) / static_cast<double>(span);
     trunk.rate = trunk.rate == 0 ? measured : trunk.rate + (measured - trunk.rate) / 4;
+    trunk.counters.rate = trunk.rate;
+    trunk.counters.rate_bytes += trunk.rate_bytes;
     trunk.rate_since = time;
     trunk.rate_bytes = 0;
   }
