@@ -8,6 +8,7 @@
 
 #include "api/group.h"
 #include "api/handles.h"
+#include "base/clock.h"
 #include "base/settings.h"
 #include "bootstrap/control.h"
 
@@ -40,8 +41,9 @@ Status begin(tbcclComm_t* comm) {
   if (comm == nullptr) return {tbcclInvalidArgument, "comm is NULL"};
   *comm = nullptr;
   if (in_group()) {
-    return {tbcclInvalidUsage, "communicators are not made inside a group; one thread that makes "
-                               "several uses tbcclCommInitAll"};
+    return {tbcclInvalidUsage,
+            "communicators are not made inside a group; one thread that makes "
+            "several uses tbcclCommInitAll"};
   }
   return {};
 }
@@ -63,9 +65,17 @@ void destroy(tbcclComm_t comm) {
     std::lock_guard<std::mutex> hold(comm->life->lock);
     comm->life->comm = nullptr;
   }
+  const uint64_t limit = now_ns() + comm->communicator->settings().connect_timeout_ns;
   comm->communicator->leave();
   // Threads inside calls leave when their operations end; new ones are the caller's mistake.
-  while (comm->inside.load() > 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  bool evicted = false;
+  while (comm->inside.load() > 0) {
+    if (!evicted && now_ns() >= limit) {
+      comm->communicator->evict();
+      evicted = true;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
   comm->communicator.reset();
   comm->magic = kDeadMagic;
   delete comm;
@@ -169,8 +179,8 @@ tbcclResult_t tbcclCommInitEnv(tbcclComm_t* comm, const tbcclConfig_t* config) {
     }
     bootstrap::MeetingPoint where;
     where.address = settings.rendezvous;
-    return report(nullptr, make(alone ? 0 : settings.rank, alone ? 1 : settings.size, where,
-                                settings, comm));
+    return report(
+        nullptr, make(alone ? 0 : settings.rank, alone ? 1 : settings.size, where, settings, comm));
   });
 }
 
@@ -190,9 +200,9 @@ tbcclResult_t tbcclCommInitExchange(tbcclComm_t* comm, int nranks, int rank,
 tbcclResult_t tbcclCommInitAll(tbcclComm_t* comms, int nranks) {
   return guarded(nullptr, [&]() -> tbcclResult_t {
     if (comms == nullptr || nranks < 1) {
-      return report(nullptr, Status(tbcclInvalidArgument,
-                                    fmt::format("comms is NULL or nranks ({}) is not positive",
-                                                nranks)));
+      return report(nullptr,
+                    Status(tbcclInvalidArgument,
+                           fmt::format("comms is NULL or nranks ({}) is not positive", nranks)));
     }
     if (Status status = begin(comms); !status.ok()) return report(nullptr, status);
     for (int i = 0; i < nranks; ++i) comms[i] = nullptr;

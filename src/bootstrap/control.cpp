@@ -131,6 +131,11 @@ class ControlPlane final : public Control {
     return outcome->wait();
   }
 
+  void interrupt(const Status& cause) override {
+    if (Service::forked()) return;
+    service_->post([group = group_, cause] { group->interrupt(cause); });
+  }
+
  private:
   static Status forked_status() {
     return Status(tbcclInvalidUsage, "a communicator of the parent process was used after fork()");

@@ -75,6 +75,9 @@ class Control {
   // Says goodbye; blocks until it has been written, and all peers have said theirs, or the
   // deadline.
   virtual Status goodbye(uint64_t deadline_ns) = 0;
+  // Any thread; never blocks. A goodbye() that is being waited for, and every later one, returns
+  // `cause` (the first one given).
+  virtual void interrupt(const Status& cause) = 0;
 };
 
 // Starts a listener for tbcclGetUniqueId, in this process.

@@ -52,6 +52,8 @@ class Group : public std::enable_shared_from_this<Group> {
   // --- notices.cpp ---
   void announce(uint32_t comm, const Status& cause);
   void goodbye(uint64_t deadline_ns, Done done);
+  // Goodbyes end with `cause` from now on.
+  void interrupt(const Status& cause);
 
   // --- records.cpp ---
   void query(uint32_t comm, uint64_t timeout_ns, Records done);
@@ -149,6 +151,7 @@ class Group : public std::enable_shared_from_this<Group> {
 
   std::set<std::pair<uint32_t, uint32_t>> failed_;  // (rank, communicator) told already
   bool said_goodbye_ = false;
+  Status interrupted_;
   bool parting_ = false;
   asio::steady_timer goodbye_timer_;
   Done goodbye_done_;

@@ -65,6 +65,7 @@ void Group::goodbye(uint64_t deadline_ns, Done done) {
   if (closed_ || goodbye_done_ != nullptr) {
     return done(Status(tbcclInternalError, "goodbye was said twice at once, or after the end"));
   }
+  if (!interrupted_.ok()) return done(interrupted_);
   goodbye_done_ = std::move(done);
   set_timer(goodbye_timer_, deadline_ns, [self = shared_from_this()] {
     self->finish_goodbye(Status(
@@ -80,6 +81,12 @@ void Group::goodbye(uint64_t deadline_ns, Done done) {
     flood(frame(Type::kGoodbye, notice.encode()), options_.rank);
   }
   check_goodbye();
+}
+
+void Group::interrupt(const Status& cause) {
+  if (!interrupted_.ok()) return;
+  interrupted_ = cause;
+  finish_goodbye(cause);
 }
 
 void Group::on_goodbye(uint32_t from, const std::string& payload) {

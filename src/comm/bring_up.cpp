@@ -174,6 +174,7 @@ Status BringUp::introduce() {
   }
   c_.basis_hash_ = basis.hash();
   c_.plans_ = std::make_unique<PlanCache>(basis, c_.rank_);
+  c_.rates_ = std::make_unique<RateWatch>(basis, c_.rank_);
   return {};
 }
 

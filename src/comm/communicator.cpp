@@ -13,6 +13,10 @@ namespace {
 constexpr uint64_t kTellAfter = 10'000'000'000;
 // Stalled calls are reported every second; a longer silence means that this one went on.
 constexpr uint64_t kStallGap = 5'000'000'000;
+// What is known of the other ranks is as good as new for so long, and asked for in so much time.
+constexpr uint64_t kFresh = 1'500'000'000;
+constexpr uint64_t kAskFor = 700'000'000;
+constexpr size_t kRanksTold = 16;
 
 // "rank 1", "ranks 1, 2".
 std::string list_ranks(const std::vector<int>& ranks) {
@@ -59,7 +63,8 @@ Status Communicator::finalize() {
 }
 
 void Communicator::leave() {
-  if (finalized_.exchange(true)) return;
+  finalized_.store(true);
+  lane_->with_links([this](link::Links& links) { carried(links.counters()); });
   if (!state().ok()) return;  // peers have been told why
   const uint64_t limit = now_ns() + settings_.connect_timeout_ns;
   if (Status status = lane_->drain(channel_, limit); !status.ok()) {
@@ -74,16 +79,32 @@ void Communicator::leave() {
   }
   // Peers that are still busy go on without this rank; nothing is gained by waiting for them.
   if (control_ != nullptr) {
-    if (Status status = control_->goodbye(now_ns()); !status.ok() && status.code() != tbcclTimeout) {
+    if (Status status = control_->goodbye(now_ns());
+        !status.ok() && status.code() != tbcclTimeout) {
       log::info("rank {}: goodbye: {}", rank_, status.text());
     }
   }
 }
 
 void Communicator::abort() {
-  lane_->fail(channel_, Status(tbcclAborted, fmt::format("rank {} aborted the communicator "
-                                                         "(tbcclCommAbort)",
-                                                         rank_)));
+  end_calls(Status(tbcclAborted,
+                   fmt::format("rank {} aborted the communicator (tbcclCommAbort)", rank_)));
+}
+
+void Communicator::evict() {
+  end_calls(Status(tbcclInvalidUsage,
+                   fmt::format("the communicator was destroyed while rank {}'s thread was inside a "
+                               "call; let every call return before tbcclCommDestroy",
+                               rank_)));
+}
+
+void Communicator::end_calls(const Status& cause) {
+  lane_->fail(channel_, cause);
+  if (control_ == nullptr) return;
+  // Here, not when the lane gets to it: the process may end before that.
+  const Status first = state();
+  control_->announce_failure(kFirstCommunicator, first);
+  control_->interrupt(first);
 }
 
 // ---- events of the control plane ------------------------------------------------------------
@@ -109,7 +130,9 @@ void Communicator::peer_failed(int rank, uint32_t comm, const Status& cause) {
   const Status told(same_everywhere ? cause.code() : tbcclRemoteError,
                     fmt::format("rank {} broke the communicator: {}", rank, cause.text()));
   if (early_failure_.ok()) early_failure_ = told;
-  if (serving_) lane_->fail(channel_, told);
+  if (!serving_) return;
+  lane_->fail(channel_, told);
+  control_->interrupt(told);  // that rank will not say goodbye
 }
 
 bootstrap::PeerRecord Communicator::record(uint32_t comm) {
@@ -158,40 +181,86 @@ void Communicator::stalled(uint32_t comm, const engine::CallRecord& mine) {
   if (control_ == nullptr || comparing_.exchange(true)) return;
   control_->query_records(comm, 1'000'000'000,
                           [this, mine](std::vector<bootstrap::PeerRecord> others) {
+                            const std::string doing = note_doing(mine, others);
                             if (const Status found = compare(mine, others); !found.ok()) {
                               fail_if_serving(found);
                             } else {
-                              tell_stall(mine, others);
+                              tell_stall(mine, doing);
                             }
                             comparing_.store(false);
                           });
 }
 
-void Communicator::tell_stall(const engine::CallRecord& mine,
-                              const std::vector<bootstrap::PeerRecord>& others) {
+bool Communicator::others_doing(uint32_t comm, const engine::CallRecord& mine, std::string* text) {
+  text->clear();
+  if (control_ == nullptr) return true;
+  {
+    std::lock_guard<std::mutex> hold(early_lock_);
+    const bool same = doing_.number == mine.number && doing_.mine == mine.text;
+    if (same) *text = doing_.text;
+    if (same && now_ns() - doing_.at < kFresh) return true;
+  }
+  if (asking_.exchange(true)) return false;
+  control_->query_records(comm, kAskFor, [this, mine](std::vector<bootstrap::PeerRecord> others) {
+    note_doing(mine, others);
+    if (const Status found = compare(mine, others); !found.ok()) {
+      fail_if_serving(found);
+    }
+    asking_.store(false);
+  });
+  return false;
+}
+
+void Communicator::carried(const std::vector<link::TrunkCounters>& trunks) {
+  if (rates_ != nullptr) rates_->look(trunks);
+}
+
+std::string Communicator::note_doing(const engine::CallRecord& mine,
+                                     const std::vector<bootstrap::PeerRecord>& others) {
+  // Whom this rank waits for comes first.
+  std::vector<int> order = mine.waiting_for;
+  for (int rank = 0; rank < size_; ++rank) {
+    const bool listed = std::find(order.begin(), order.end(), rank) != order.end();
+    if (!listed) order.push_back(rank);
+  }
+  std::erase(order, rank_);
+  std::lock_guard<std::mutex> hold(early_lock_);
+  std::string text;
+  for (size_t i = 0; i < std::min(order.size(), kRanksTold); ++i) {
+    const auto of = std::find_if(others.begin(), others.end(),
+                                 [&](const auto& other) { return other.rank == order[i]; });
+    text += text.empty() ? "" : "; ";
+    if (std::find(finished_.begin(), finished_.end(), order[i]) != finished_.end()) {
+      text += fmt::format("rank {} has left", order[i]);
+    } else if (of == others.end() || !of->answered) {
+      text += fmt::format("rank {} does not answer", order[i]);
+    } else if (of->text.empty()) {
+      text += fmt::format("rank {} is in no call", order[i]);
+    } else {
+      text += fmt::format("rank {} is in {}", order[i], of->text);
+      if (of->number > 0) text += fmt::format(", operation {}", of->number);
+      if (!of->waiting_for.empty()) {
+        text += fmt::format(", and waits for {}", list_ranks(of->waiting_for));
+      }
+    }
+  }
+  if (order.size() > kRanksTold) text += fmt::format("; and {} more", order.size() - kRanksTold);
+  doing_ = Doing{mine.number, mine.text, text, now_ns()};
+  return text;
+}
+
+void Communicator::tell_stall(const engine::CallRecord& mine, const std::string& doing) {
   const uint64_t now = now_ns();
   {
     std::lock_guard<std::mutex> hold(early_lock_);
-    if (stall_.number != mine.number || stall_.text != mine.text ||
-        now - stall_.seen > kStallGap) {
+    if (stall_.number != mine.number || stall_.text != mine.text || now - stall_.seen > kStallGap) {
       stall_ = Stall{mine.number, mine.text, now, now, false};
     }
     stall_.seen = now;
     if (stall_.told || now - stall_.since < kTellAfter) return;
     stall_.told = true;
   }
-  std::string doing;
-  for (const bootstrap::PeerRecord& other : others) {
-    if (other.rank == rank_) continue;
-    if (!other.answered) {
-      doing += fmt::format("; rank {} does not answer", other.rank);
-    } else if (other.text.empty()) {
-      doing += fmt::format("; rank {} is in no call", other.rank);
-    } else {
-      doing += fmt::format("; rank {} is in {}", other.rank, other.text);
-    }
-  }
-  log::warn("rank {} has waited {} s for {} in {}{}", rank_, kTellAfter / 1'000'000'000,
+  log::warn("rank {} has waited {} s for {} in {}; {}", rank_, kTellAfter / 1'000'000'000,
             mine.waiting_for.empty() ? "its own step" : list_ranks(mine.waiting_for), mine.text,
             doing);
 }
@@ -201,8 +270,8 @@ Status Communicator::compare(const engine::CallRecord& mine,
   // A collective's number has one meaning: two ranks whose calls of the same number have
   // different arguments will never finish it.
   for (const bootstrap::PeerRecord& other : others) {
-    if (!other.answered || other.rank == rank_ || mine.number == 0 ||
-        other.number != mine.number || other.fingerprint == mine.fingerprint) {
+    if (!other.answered || other.rank == rank_ || mine.number == 0 || other.number != mine.number ||
+        other.fingerprint == mine.fingerprint) {
       continue;
     }
     return {tbcclInvalidUsage,

@@ -20,6 +20,7 @@
 #include "bootstrap/control.h"
 #include "comm/operators.h"
 #include "comm/plan_cache.h"
+#include "comm/rates.h"
 #include "engine/engine.h"
 #include "schedule/basis.h"
 
@@ -73,6 +74,8 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
   Status state() const;
   Status finalize();
   void abort();
+  // While it is being destroyed: calls that threads are still inside of fail.
+  void evict();
   // Waits for everything outstanding and says goodbye without waiting for the others'. What is
   // not complete after the connect time-out fails.
   void leave();
@@ -88,6 +91,8 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
   bool mismatched(uint32_t comm, const engine::CallRecord& mine, int rank,
                   const Status& cause) override;
   void stalled(uint32_t comm, const engine::CallRecord& record) override;
+  bool others_doing(uint32_t comm, const engine::CallRecord& mine, std::string* text) override;
+  void carried(const std::vector<link::TrunkCounters>& trunks) override;
 
  private:
   friend class BringUp;
@@ -96,9 +101,14 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
   Status prepare_message(const Operation& operation, engine::Call* call);
   // The error that the records show, if any.
   Status compare(const engine::CallRecord& mine, const std::vector<bootstrap::PeerRecord>& others);
+  // Breaks it with `cause`, and ends every call that waits.
+  void end_calls(const Status& cause);
   void fail_if_serving(const Status& cause);
   // Warns, once a call, when it has stalled for long: what it waits for, what the others do.
-  void tell_stall(const engine::CallRecord& mine, const std::vector<bootstrap::PeerRecord>& others);
+  void tell_stall(const engine::CallRecord& mine, const std::string& doing);
+  // Keeps, as text, what each other rank was doing; also the answer.
+  std::string note_doing(const engine::CallRecord& mine,
+                         const std::vector<bootstrap::PeerRecord>& others);
 
   const int rank_;
   const int size_;
@@ -106,6 +116,7 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
   schedule::Basis basis_;
   uint64_t basis_hash_ = 0;
   Operators operators_;
+  std::unique_ptr<RateWatch> rates_;  // the lane's holder's
   std::unique_ptr<PlanCache> plans_;
   Memo memo_;
   std::unique_ptr<bootstrap::Control> control_;  // none in a group of one
@@ -113,6 +124,7 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
   engine::Channel* channel_ = nullptr;
   std::atomic<bool> finalized_{false};
   std::atomic<bool> comparing_{false};    // a query for call records is under way
+  std::atomic<bool> asking_{false};       // likewise, for the text of a time-out
   std::atomic<bool> disagreeing_{false};  // likewise, after a mismatch: the channel will break
 
   // What the control thread says before there is a channel to break.
@@ -130,6 +142,15 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
     bool told = false;
   };
   Stall stall_;
+  // What the other ranks were doing when they were last asked, while this rank was in that call;
+  // under early_lock_.
+  struct Doing {
+    uint64_t number = 0;
+    std::string mine;
+    std::string text;
+    uint64_t at = 0;
+  };
+  Doing doing_;
 };
 
 // The number of the one communicator that a group of links carries from its start.

@@ -1,0 +1,255 @@
+// How calls, communicators and processes end: what is said, to whom, and that it does not take
+// for ever.
+#include <arpa/inet.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+
+#include "unit/api/job.h"
+#ifdef __APPLE__
+#include <crt_externs.h>
+#include <mach-o/dyld.h>
+#endif
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string last(tbcclComm_t comm) { return tbcclGetLastError(comm); }
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Sets variables for the communicators made during its life.
+class Variables {
+ public:
+  Variables(std::initializer_list<std::pair<const char*, const char*>> list) {
+    for (const auto& [name, value] : list) {
+      setenv(name, value, 1);
+      names_.push_back(name);
+    }
+  }
+  ~Variables() {
+    for (const char* name : names_) unsetenv(name);
+  }
+  Variables(const Variables&) = delete;
+  Variables& operator=(const Variables&) = delete;
+
+ private:
+  std::vector<const char*> names_;
+};
+
+int free_port() {
+  const int s = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in a = {};
+  a.sin_family = AF_INET;
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof a;
+  int port = 0;
+  if (bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a) == 0 &&
+      getsockname(s, reinterpret_cast<sockaddr*>(&a), &length) == 0) {
+    port = ntohs(a.sin_port);
+  }
+  close(s);
+  return port;
+}
+
+tbcclResult_t all_reduce_within(tbcclComm_t comm, std::vector<float>& data, int64_t ms) {
+  tbcclCall_t call = TBCCL_CALL_INITIALIZER;
+  call.comm = comm;
+  call.operation = tbcclOpAllReduce;
+  call.sendbuff = call.recvbuff = data.data();
+  call.count = data.size();
+  call.datatype = tbcclFloat32;
+  call.op = tbcclSum;
+  call.timeoutMs = ms;
+  return tbcclSubmit(&call, nullptr);
+}
+
+#ifdef __APPLE__
+std::string own_path() {
+  char path[4096];
+  uint32_t bytes = sizeof path;
+  return _NSGetExecutablePath(path, &bytes) == 0 ? path : "";
+}
+char** environment() { return *_NSGetEnviron(); }
+#else
+std::string own_path() { return "/proc/self/exe"; }
+char** environment() { return environ; }
+#endif
+
+}  // namespace
+
+TEST_CASE("a deadline's error says what each other rank is doing") {
+  Job job(4);
+  // Known from the reports of a stall, or asked for when the time is over.
+  const int64_t ms = GENERATE(int64_t{200}, int64_t{2500});
+  std::vector<float> data(1000, 1), other(1000, 1);
+  std::thread busy([&] {
+    tbcclAllReduce(data.data(), data.data(), 1000, tbcclFloat32, tbcclSum, job[1], nullptr);
+  });
+  std::vector<float> message(10);
+  std::thread receiver([&] { tbcclRecv(message.data(), 10, tbcclFloat32, 3, 5, job[2], nullptr); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto start = Clock::now();
+  const tbcclResult_t result = all_reduce_within(job[0], other, ms);
+  const auto took = Clock::now() - start;
+  const std::string text = last(job[0]);
+  busy.join();
+  receiver.join();
+  INFO(text);
+  REQUIRE(result == tbcclTimeout);
+  CHECK(has(text, "rank 1 is in all-reduce"));
+  CHECK(has(text, "operation 1"));
+  CHECK(has(text, "rank 2 is in receive"));
+  CHECK(has(text, "and waits for rank 3"));
+  CHECK(has(text, "rank 3 is in no call"));
+  // The second that the answers may take, and a busy machine.
+  CHECK(took < std::chrono::milliseconds(ms + 10'000));
+  // Memory is the caller's again.
+  std::fill(other.begin(), other.end(), 7.0f);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  CHECK(other == std::vector<float>(1000, 7.0f));
+}
+
+TEST_CASE("a call that the others join while they are asked what they do completes") {
+  Job job(2);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<float> mine(8, 1), theirs(8, 1);
+    tbcclResult_t there = tbcclSuccess;
+    std::thread late([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      there =
+          tbcclAllReduce(theirs.data(), theirs.data(), 8, tbcclFloat32, tbcclSum, job[1], nullptr);
+    });
+    const tbcclResult_t here = all_reduce_within(job[0], mine, 3);
+    late.join();
+    INFO(last(job[0]));
+    if (here != tbcclSuccess) {
+      CHECK(here == tbcclTimeout);
+      break;
+    }
+    CHECK(there == tbcclSuccess);
+    CHECK(mine[7] == 2);
+    CHECK(theirs[7] == 2);
+  }
+}
+
+TEST_CASE("abort ends a finalize that waits for the others") {
+  Job job(2);
+  const bool by_peer = GENERATE(false, true);
+  tbcclResult_t result = tbcclSuccess;
+  std::thread finalizing([&] { result = tbcclCommFinalize(job[0]); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const auto start = Clock::now();
+  REQUIRE(tbcclCommAbort(job[by_peer ? 1 : 0]) == tbcclSuccess);
+  finalizing.join();
+  CHECK(result == tbcclAborted);
+  CHECK(Clock::now() - start < std::chrono::seconds(20));
+}
+
+TEST_CASE("destroying ends with a thread inside finalize that nobody answers") {
+  std::unique_ptr<Job> job;
+  {
+    const Variables variables{{"TBCCL_TIMEOUT", "0"}, {"TBCCL_CONNECT_TIMEOUT", "2"}};
+    job = std::make_unique<Job>(2);
+  }
+  tbcclResult_t result = tbcclSuccess;
+  std::string text;
+  std::thread finalizing([&] {
+    result = tbcclCommFinalize((*job)[0]);
+    text = last(nullptr);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const auto start = Clock::now();
+  job->leave(0);
+  finalizing.join();
+  INFO(text);
+  CHECK(Clock::now() - start < std::chrono::seconds(30));
+  CHECK(result == tbcclInvalidUsage);
+  CHECK(has(text, "destroyed while rank 0's thread was inside a call"));
+}
+
+TEST_CASE("destroying ends after a finalize that ran out of time with work outstanding") {
+  std::unique_ptr<Job> job;
+  {
+    const Variables variables{{"TBCCL_TIMEOUT", "0.5"}, {"TBCCL_CONNECT_TIMEOUT", "2"}};
+    job = std::make_unique<Job>(2);
+  }
+  int32_t data = 0;
+  tbcclCall_t call = TBCCL_CALL_INITIALIZER;
+  call.comm = (*job)[1];
+  call.operation = tbcclOpRecv;
+  call.recvbuff = &data;
+  call.count = 1;
+  call.datatype = tbcclInt32;
+  call.root = 0;
+  call.timeoutMs = 0;
+  tbcclRequest_t request = nullptr;
+  REQUIRE(tbcclSubmit(&call, &request) == tbcclSuccess);
+  REQUIRE(tbcclRequestFree(&request) == tbcclSuccess);
+  REQUIRE(tbcclCommFinalize((*job)[1]) == tbcclTimeout);
+  const auto start = Clock::now();
+  job->leave(1);
+  CHECK(Clock::now() - start < std::chrono::seconds(30));
+}
+
+// Not a test: what the process of the next one does. It ends in the middle.
+TEST_CASE("a process that fails and exits", "[.]") {
+  tbcclComm_t comm = nullptr;
+  const tbcclResult_t result = tbcclCommInitEnv(&comm, nullptr);
+  INFO(tbcclGetLastError(nullptr));
+  REQUIRE(result == tbcclSuccess);
+  REQUIRE(tbcclBarrier(comm, nullptr) == tbcclSuccess);
+  if (std::getenv("TBCCL_TESTS_DESTROY") != nullptr) {
+    tbcclCommAbort(comm);
+    tbcclCommDestroy(comm);
+  } else {
+    tbcclCommAbort(comm);
+  }
+  std::exit(0);
+}
+
+TEST_CASE("why a process failed reaches the others, though it exits at once") {
+  const bool destroy = GENERATE(false, true);
+  for (int round = 0; round < 3; ++round) {
+    // A port that was free an instant ago; another is tried if it is not any more.
+    tbcclComm_t comm = nullptr;
+    pid_t child = 0;
+    tbcclResult_t made = tbcclSystemError;
+    for (int attempt = 0; attempt < 5 && made == tbcclSystemError; ++attempt) {
+      const std::string where = "127.0.0.1:" + std::to_string(free_port());
+      Variables variables{{"TBCCL_RENDEZVOUS", where.c_str()},
+                          {"TBCCL_SIZE", "2"},
+                          {"TBCCL_RANK", "1"},
+                          {"TBCCL_TESTS_DESTROY", "1"}};
+      if (!destroy) unsetenv("TBCCL_TESTS_DESTROY");
+      const std::string path = own_path();
+      std::string name = "a process that fails and exits";
+      char* arguments[] = {const_cast<char*>(path.c_str()), name.data(), nullptr};
+      REQUIRE(posix_spawn(&child, path.c_str(), nullptr, nullptr, arguments, environment()) == 0);
+      setenv("TBCCL_RANK", "0", 1);
+      made = tbcclCommInitEnv(&comm, nullptr);
+      if (made == tbcclSystemError) {
+        kill(child, SIGKILL);
+        waitpid(child, nullptr, 0);
+      }
+    }
+    INFO(last(nullptr));
+    REQUIRE(made == tbcclSuccess);
+    CHECK(tbcclBarrier(comm, nullptr) == tbcclSuccess);
+    CHECK(tbcclBarrier(comm, nullptr) == tbcclAborted);
+    CHECK(has(last(comm), "rank 1 aborted the communicator"));
+    CHECK(tbcclCommDestroy(comm) == tbcclSuccess);
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+  }
+}
