@@ -1,21 +1,9 @@
-// How calls, communicators and processes end: what is said, to whom, and that it does not take
-// for ever.
-#include <arpa/inet.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+// How calls and communicators end: what is said, and that it does not take for ever.
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 
 #include "unit/api/job.h"
-#ifdef __APPLE__
-#include <crt_externs.h>
-#include <mach-o/dyld.h>
-#endif
+#include "unit/api/variables.h"
 
 namespace {
 
@@ -25,40 +13,6 @@ std::string last(tbcclComm_t comm) { return tbcclGetLastError(comm); }
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
-}
-
-// Sets variables for the communicators made during its life.
-class Variables {
- public:
-  Variables(std::initializer_list<std::pair<const char*, const char*>> list) {
-    for (const auto& [name, value] : list) {
-      setenv(name, value, 1);
-      names_.push_back(name);
-    }
-  }
-  ~Variables() {
-    for (const char* name : names_) unsetenv(name);
-  }
-  Variables(const Variables&) = delete;
-  Variables& operator=(const Variables&) = delete;
-
- private:
-  std::vector<const char*> names_;
-};
-
-int free_port() {
-  const int s = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in a = {};
-  a.sin_family = AF_INET;
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof a;
-  int port = 0;
-  if (bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a) == 0 &&
-      getsockname(s, reinterpret_cast<sockaddr*>(&a), &length) == 0) {
-    port = ntohs(a.sin_port);
-  }
-  close(s);
-  return port;
 }
 
 tbcclResult_t all_reduce_within(tbcclComm_t comm, std::vector<float>& data, int64_t ms) {
@@ -72,18 +26,6 @@ tbcclResult_t all_reduce_within(tbcclComm_t comm, std::vector<float>& data, int6
   call.timeoutMs = ms;
   return tbcclSubmit(&call, nullptr);
 }
-
-#ifdef __APPLE__
-std::string own_path() {
-  char path[4096];
-  uint32_t bytes = sizeof path;
-  return _NSGetExecutablePath(path, &bytes) == 0 ? path : "";
-}
-char** environment() { return *_NSGetEnviron(); }
-#else
-std::string own_path() { return "/proc/self/exe"; }
-char** environment() { return environ; }
-#endif
 
 }  // namespace
 
@@ -199,57 +141,4 @@ TEST_CASE("destroying ends after a finalize that ran out of time with work outst
   const auto start = Clock::now();
   job->leave(1);
   CHECK(Clock::now() - start < std::chrono::seconds(30));
-}
-
-// Not a test: what the process of the next one does. It ends in the middle.
-TEST_CASE("a process that fails and exits", "[.]") {
-  tbcclComm_t comm = nullptr;
-  const tbcclResult_t result = tbcclCommInitEnv(&comm, nullptr);
-  INFO(tbcclGetLastError(nullptr));
-  REQUIRE(result == tbcclSuccess);
-  REQUIRE(tbcclBarrier(comm, nullptr) == tbcclSuccess);
-  if (std::getenv("TBCCL_TESTS_DESTROY") != nullptr) {
-    tbcclCommAbort(comm);
-    tbcclCommDestroy(comm);
-  } else {
-    tbcclCommAbort(comm);
-  }
-  std::exit(0);
-}
-
-TEST_CASE("why a process failed reaches the others, though it exits at once") {
-  const bool destroy = GENERATE(false, true);
-  for (int round = 0; round < 3; ++round) {
-    // A port that was free an instant ago; another is tried if it is not any more.
-    tbcclComm_t comm = nullptr;
-    pid_t child = 0;
-    tbcclResult_t made = tbcclSystemError;
-    for (int attempt = 0; attempt < 5 && made == tbcclSystemError; ++attempt) {
-      const std::string where = "127.0.0.1:" + std::to_string(free_port());
-      Variables variables{{"TBCCL_RENDEZVOUS", where.c_str()},
-                          {"TBCCL_SIZE", "2"},
-                          {"TBCCL_RANK", "1"},
-                          {"TBCCL_TESTS_DESTROY", "1"}};
-      if (!destroy) unsetenv("TBCCL_TESTS_DESTROY");
-      const std::string path = own_path();
-      std::string name = "a process that fails and exits";
-      char* arguments[] = {const_cast<char*>(path.c_str()), name.data(), nullptr};
-      REQUIRE(posix_spawn(&child, path.c_str(), nullptr, nullptr, arguments, environment()) == 0);
-      setenv("TBCCL_RANK", "0", 1);
-      made = tbcclCommInitEnv(&comm, nullptr);
-      if (made == tbcclSystemError) {
-        kill(child, SIGKILL);
-        waitpid(child, nullptr, 0);
-      }
-    }
-    INFO(last(nullptr));
-    REQUIRE(made == tbcclSuccess);
-    CHECK(tbcclBarrier(comm, nullptr) == tbcclSuccess);
-    CHECK(tbcclBarrier(comm, nullptr) == tbcclAborted);
-    CHECK(has(last(comm), "rank 1 aborted the communicator"));
-    CHECK(tbcclCommDestroy(comm) == tbcclSuccess);
-    int status = -1;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    CHECK(status == 0);
-  }
 }
