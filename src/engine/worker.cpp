@@ -54,12 +54,20 @@ void Worker::stop() {
 }
 
 void Worker::wake() {
-  const std::lock_guard lock(mutex_);
-  work_ = true;
-  condition_.notify_one();
+  {
+    const std::lock_guard lock(mutex_);
+    work_ = true;
+    condition_.notify_one();
+  }
+  call_from_poller();
+}
+
+void Worker::call_from_poller() {
+  if (polling_.load()) home_.poller.ring();
 }
 
 void Worker::note_free() {
+  call_from_poller();  // the time it sleeps for was that of the lane before it was used
   if (!parked_.load()) return;
   const std::lock_guard lock(mutex_);
   again_ = true;
@@ -120,11 +128,13 @@ void Worker::serve() {
     if (core.unfinished() > 0 && pace.pass(core.now())) continue;
     home_.flush();
     const uint64_t time = core.sleep_time(kNever);
+    polling_.store(true);
     home_.token.listen();
     bool ready = false;
     if (time > 0 && home_.inbox.empty() && !stop_.load() && home_.waiters.wanting.load() == 0) {
       ready = home_.poller.wait(time);
     }
+    polling_.store(false);
     if (!home_.token.resume()) {
       // The caller that took the token may sleep by now, and what was ready, be its affair.
       if (ready && home_.token.state() == Token::State::kSleeping) home_.poller.ring();

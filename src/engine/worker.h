@@ -30,6 +30,9 @@ class Worker {
 
  private:
   void main(const LaneOptions& options);
+  // A caller that took the token rang for the worker to leave the poller, but may have slept there
+  // itself and answered the bell in the worker's place.
+  void call_from_poller();
   void serve();
   // Sleeps until there is something to do (true), or stop().
   bool park();
@@ -38,6 +41,7 @@ class Worker {
   std::thread thread_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> parked_{false};
+  std::atomic<bool> polling_{false};  // in the poller, or about to be
   std::mutex mutex_;
   std::condition_variable condition_;
   bool work_ = false;   // wake() was called

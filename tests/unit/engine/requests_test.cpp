@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "engine/home.h"
 #include "group.h"
 #include "unit/catch.h"
 
@@ -118,6 +119,40 @@ TEST_CASE("test, and a wait that runs out of time, break nothing") {
   REQUIRE(b.is(3));
   group.lane(0).release(request);
   REQUIRE(group.lane(0).drain(group.channel(0), now_ns() + 10'000 * kMillisecond).ok());
+}
+
+TEST_CASE("the worker serves a submission although it missed the bell to leave the poller") {
+  Events events;
+  link::Options links;
+  links.rank = 0;
+  links.size = 1;
+  engine::Home home(engine::LaneOptions(), links, events);
+  REQUIRE(home.status.ok());
+  engine::ChannelOptions options;
+  options.comm = 1;
+  options.peers = {0};
+  engine::Channel* channel = nullptr;
+  home.visit([&](engine::Core& core) { channel = core.add_channel(options); });
+  const bool listening =
+      eventually([&] { return home.token.state() == engine::Token::State::kListening; });
+  // A caller takes the token and rings, but sleeps in the poller too and answers the bell itself
+  // before the worker does: as if it had not rung.
+  const bool taken = home.token.try_take() == engine::Token::Taken::kFromListener;
+  if (taken) home.leave();
+  Vector v(0, 10);
+  engine::Request* request = nullptr;
+  const auto call = all_reduce(plan_of("direct", 0, 1), v.input.data(), v.output.data(), 10);
+  const bool submitted = channel->submit(&home, call, 2, home.inbox, &request).ok();
+  home.pushed();
+  const bool complete = eventually([&] { return request->complete.load(); });
+  home.worker.stop();
+  REQUIRE(listening);
+  REQUIRE(taken);
+  REQUIRE(submitted);
+  REQUIRE(complete);
+  REQUIRE(v.is(1));
+  channel->unreference(request);
+  REQUIRE(home.take());
 }
 
 TEST_CASE("wait-any over requests of several lanes") {
