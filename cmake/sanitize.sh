@@ -30,4 +30,5 @@ if [ "$preset" = tsan ] && setarch "$(uname -m)" -R true 2> /dev/null; then
   # Some kernels spread mappings further than this sanitizer's shadow memory reaches.
   fixed_addresses="setarch $(uname -m) -R"
 fi
-exec $fixed_addresses ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -R "$tests"
+exec $fixed_addresses ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
+  --parallel "$(getconf _NPROCESSORS_ONLN)" -R "$tests"
