@@ -10,8 +10,8 @@ struct Kept {
   std::unique_ptr<Entry> entry;  // from the group's end on
   tbcclComm_t comm = nullptr;    // likewise; NULL: destroyed meanwhile
   engine::Call call;
-  tbcclRequest_t handle = nullptr;         // the caller's, or
-  engine::Request* waited_for = nullptr;   // ours, until the end
+  tbcclRequest_t handle = nullptr;        // the caller's, or
+  engine::Request* waited_for = nullptr;  // ours, until the end
 };
 
 Status enter(Kept* k) {
@@ -44,8 +44,7 @@ tbcclResult_t finish(std::vector<Kept> calls) {
     }
     comm::Communicator& communicator = *k.comm->communicator;
     engine::Request* request = nullptr;
-    const Status status =
-        communicator.lane().submit(communicator.channel(), k.call, &request);
+    const Status status = communicator.lane().submit(communicator.channel(), k.call, &request);
     if (k.handle == nullptr) {
       k.waited_for = request;
     } else if (status.ok()) {

@@ -33,8 +33,8 @@ Entry::Entry(tbcclComm_t comm) {
     return;
   }
   if (engine::forked()) {
-    status_ = Status(tbcclInvalidUsage,
-                     "communicators do not survive fork(); make a new one after exec");
+    status_ =
+        Status(tbcclInvalidUsage, "communicators do not survive fork(); make a new one after exec");
     return;
   }
   comm_ = comm;
@@ -95,15 +95,24 @@ tbcclResult_t tbcclGetVersion(int* version) {
 
 const char* tbcclGetErrorString(tbcclResult_t result) {
   switch (result) {
-    case tbcclSuccess: return "success";
-    case tbcclSystemError: return "system error";
-    case tbcclInternalError: return "internal error";
-    case tbcclInvalidArgument: return "invalid argument";
-    case tbcclInvalidUsage: return "invalid usage";
-    case tbcclRemoteError: return "remote error";
-    case tbcclInProgress: return "in progress";
-    case tbcclTimeout: return "timeout";
-    case tbcclAborted: return "aborted";
+    case tbcclSuccess:
+      return "success";
+    case tbcclSystemError:
+      return "system error";
+    case tbcclInternalError:
+      return "internal error";
+    case tbcclInvalidArgument:
+      return "invalid argument";
+    case tbcclInvalidUsage:
+      return "invalid usage";
+    case tbcclRemoteError:
+      return "remote error";
+    case tbcclInProgress:
+      return "in progress";
+    case tbcclTimeout:
+      return "timeout";
+    case tbcclAborted:
+      return "aborted";
   }
   return "unknown result code";
 }

@@ -48,7 +48,7 @@ struct tbcclComm {
   std::unique_ptr<tbccl::comm::Communicator> communicator;
   std::atomic<int> inside{0};  // calls in progress; destroy waits for them
   const std::shared_ptr<tbccl::api::Life> life = std::make_shared<tbccl::api::Life>();
-  std::mutex lock;             // of what follows
+  std::mutex lock;  // of what follows
   std::string last_error;
   std::deque<tbcclRequest> requests;  // all that were ever needed at once
   std::deque<tbcclRequest*> free_requests;

@@ -51,7 +51,8 @@ Status check_extras(const tbcclCall_t& call) {
   }
   if (call.timeoutMs > INT64_MAX / 1'000'000) return bad("timeoutMs is more than 292 years");
   switch (call.startWhen) {
-    case tbcclStartNow: return {};
+    case tbcclStartNow:
+      return {};
     case tbcclStartWhenFlag:
       if (call.flag == nullptr || reinterpret_cast<uintptr_t>(call.flag) % 4 != 0) {
         return bad("startWhen is tbcclStartWhenFlag, and flag is NULL or not aligned");

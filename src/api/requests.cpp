@@ -37,8 +37,7 @@ tbcclResult_t tbcclTest(tbcclRequest_t request, int* done) {
     Entry entry(request->comm);
     if (!entry.status().ok()) return report(nullptr, entry.status());
     Status result = request->result;
-    *done = request->settled ||
-            request->comm->communicator->lane().test(request->active, &result);
+    *done = request->settled || request->comm->communicator->lane().test(request->active, &result);
     return *done ? report(request->comm, result) : tbcclSuccess;
   });
 }
@@ -84,8 +83,8 @@ tbcclResult_t tbcclWaitAny(int count, const tbcclRequest_t* requests, int* index
                            int64_t timeoutMs) {
   return guarded(nullptr, [&]() -> tbcclResult_t {
     if (count < 0 || (count > 0 && requests == nullptr) || index == nullptr) {
-      return report(nullptr, Status(tbcclInvalidArgument,
-                                    "count is negative, or requests or index is NULL"));
+      return report(
+          nullptr, Status(tbcclInvalidArgument, "count is negative, or requests or index is NULL"));
     }
     std::vector<engine::Request*> active;
     std::vector<int> position;
@@ -121,10 +120,10 @@ tbcclResult_t tbcclRequestSource(tbcclRequest_t request, int* source) {
     Entry entry(request->comm);
     if (!entry.status().ok()) return report(nullptr, entry.status());
     Status result;
-    const int from = request->settled ||
-                             !request->comm->communicator->lane().test(request->active, &result)
-                         ? -1
-                         : request->comm->communicator->lane().source(request->active);
+    const int from =
+        request->settled || !request->comm->communicator->lane().test(request->active, &result)
+            ? -1
+            : request->comm->communicator->lane().source(request->active);
     if (from < 0) {
       return report(request->comm,
                     Status(tbcclInvalidUsage, "this request is not a completed receive"));

@@ -155,16 +155,17 @@ Status BringUp::introduce() {
         log::warn("rank {}: its cabling file differs from rank 0's, which is used", c_.rank_);
       }
       cabling_text_ = cabling;
-    } else if (rank == c_.rank_ && (deterministic != basis.deterministic ||
-                                    algorithms != basis.algorithms)) {
-      log::warn("rank {}: TBCCL_ALGO or TBCCL_DETERMINISTIC differ from rank 0's ('{}', {}), which "
-                "are used",
-                rank, basis.algorithms, basis.deterministic ? 1 : 0);
+    } else if (rank == c_.rank_ &&
+               (deterministic != basis.deterministic || algorithms != basis.algorithms)) {
+      log::warn(
+          "rank {}: TBCCL_ALGO or TBCCL_DETERMINISTIC differ from rank 0's ('{}', {}), which "
+          "are used",
+          rank, basis.algorithms, basis.deterministic ? 1 : 0);
     }
   }
   if (!cabling_text_.empty()) {
-    if (Status status = topology::parse_cabling(cabling_text_, "rank 0's cabling file", c_.size_,
-                                                &cables_);
+    if (Status status =
+            topology::parse_cabling(cabling_text_, "rank 0's cabling file", c_.size_, &cables_);
         !status.ok()) {
       return status;
     }
@@ -184,8 +185,8 @@ Status BringUp::make_lane() {
   lane.runnable_ranks = static_cast<int>(
       std::count(hosts_.begin(), hosts_.end(), hosts_[static_cast<size_t>(c_.rank_)]));
   lane.name = fmt::format("rank {}", c_.rank_);
-  const auto index = static_cast<int>(std::count(hosts_.begin(), hosts_.begin() + c_.rank_,
-                                                 hosts_[static_cast<size_t>(c_.rank_)]));
+  const auto index = static_cast<int>(
+      std::count(hosts_.begin(), hosts_.begin() + c_.rank_, hosts_[static_cast<size_t>(c_.rank_)]));
   lane.worker_started = [index, count = lane.runnable_ranks] {
     topology::place_worker(index, count);
   };
@@ -212,9 +213,8 @@ Status BringUp::listen() {
   mine_.push_back(Listener{c_.control_->local_address(), {}});
   for (const topology::CableSpec& cable : cables_) {
     for (const topology::CableEnd& end : {cable.a, cable.b}) {
-      const bool known = std::any_of(mine_.begin(), mine_.end(), [&](const Listener& l) {
-        return l.address == end.address;
-      });
+      const bool known = std::any_of(mine_.begin(), mine_.end(),
+                                     [&](const Listener& l) { return l.address == end.address; });
       if (end.rank == c_.rank_ && !known) mine_.push_back(Listener{end.address, {}});
     }
   }
@@ -271,9 +271,8 @@ Status BringUp::add_trunks(link::Links& links, int peer) {
     trunk.id = static_cast<uint32_t>(i);
     trunk.transport = tcp::transport();
     trunk.local_address = local;
-    const auto listener = std::find_if(theirs.begin(), theirs.end(), [&](const Listener& l) {
-      return l.address == remote;
-    });
+    const auto listener = std::find_if(theirs.begin(), theirs.end(),
+                                       [&](const Listener& l) { return l.address == remote; });
     if (listener != theirs.end()) trunk.handle = listener->handle;
     trunk.rate = cable.rate;
     trunk.name = fmt::format("tcp {}-{}", local, remote);
@@ -342,8 +341,7 @@ Status BringUp::agree() {
 }
 
 Status Communicator::create(int rank, int size, const bootstrap::MeetingPoint& where,
-                            const Settings& settings,
-                            std::unique_ptr<Communicator>* communicator) {
+                            const Settings& settings, std::unique_ptr<Communicator>* communicator) {
   if (size < 1 || rank < 0 || rank >= size) {
     return {tbcclInvalidArgument,
             fmt::format("rank {} of {} ranks: ranks are 0 to size - 1, and there is at least one",

@@ -48,7 +48,7 @@ class BringUp {
     std::string address;
     std::vector<std::byte> handle;
   };
-  std::vector<Listener> mine_;                  // [0] is the rendezvous network's
+  std::vector<Listener> mine_;                    // [0] is the rendezvous network's
   std::vector<std::vector<Listener>> listeners_;  // of each rank
 };
 

@@ -17,8 +17,8 @@
 //   anything better (the verifier does not).
 // Scratch.  `scratch_slots` slots, each as long as the longest piece range any phase uses in them.
 //   A receive phase whose `consumer` is set may be given a shorter slot that is used as a ring
-//   (byte x of the range lies at (x - start of range) mod slot length): it is granted no further than the
-//   slot length beyond what the consuming phase (a kFold with the same ranges) has done.
+//   (byte x of the range lies at (x - start of range) mod slot length): it is granted no further
+//   than the slot length beyond what the consuming phase (a kFold with the same ranges) has done.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +42,8 @@ enum class Kind : uint8_t {
 
 enum class Buffer : uint8_t { kInput, kOutput, kScratch };
 
-// value(i) = base + (start + stride * i) mod modulus; without a modulus (0): base + start + stride * i.
+// value(i) = base + (start + stride * i) mod modulus; without a modulus (0): base + start + stride
+// * i.
 struct Affine {
   int32_t base = 0;
   int32_t start = 0;
@@ -69,8 +70,8 @@ inline constexpr int32_t kAllIterations = INT32_MIN;
 // complete when it is released). Schedules must not need more, the engine may not offer fewer.
 inline constexpr int32_t kOpenIterations = 16;
 
-// Iteration i waits for iteration i + shift of `phase` (none, if there is no such iteration), or for all
-// of them.
+// Iteration i waits for iteration i + shift of `phase` (none, if there is no such iteration), or
+// for all of them.
 struct Dep {
   int16_t phase = 0;
   DepKind kind = DepKind::kDone;
@@ -81,18 +82,19 @@ struct Dep {
 struct Phase {
   Kind kind = Kind::kSend;
   int32_t repeat = 1;
-  int32_t pieces = 1;  // length of the piece range of one iteration
-  Affine peer;         // kSend, kRecv, kRecvReduce
-  Affine piece;        // first piece of the range
-  Affine tag;          // message number, kSend, kRecv, kRecvReduce
-  Operand src;         // kSend, kRecvReduce, kCopy, kScale; kFold: the own contribution
-  Operand dst;         // all but kSend
+  int32_t pieces = 1;          // length of the piece range of one iteration
+  Affine peer;                 // kSend, kRecv, kRecvReduce
+  Affine piece;                // first piece of the range
+  Affine tag;                  // message number, kSend, kRecv, kRecvReduce
+  Operand src;                 // kSend, kRecvReduce, kCopy, kScale; kFold: the own contribution
+  Operand dst;                 // all but kSend
   bool received_first = true;  // kRecvReduce: operand order
-  bool finish = false;         // kRecvReduce, kFold, kCopy: last combination of this range (average: divide here)
-  int32_t sources = 0;         // kFold: number of contributions
-  int32_t own = -1;            // kFold: index of the contribution that `src` holds, -1: none
-  Affine fold_slot;            // kFold: contribution k != own lies in scratch slot fold_slot.at(k)
-  int16_t consumer = -1;       // kRecv into scratch: the kFold that frees it
+  bool finish =
+      false;  // kRecvReduce, kFold, kCopy: last combination of this range (average: divide here)
+  int32_t sources = 0;    // kFold: number of contributions
+  int32_t own = -1;       // kFold: index of the contribution that `src` holds, -1: none
+  Affine fold_slot;       // kFold: contribution k != own lies in scratch slot fold_slot.at(k)
+  int16_t consumer = -1;  // kRecv into scratch: the kFold that frees it
   std::vector<Dep> deps;
   bool operator==(const Phase&) const = default;
 };
@@ -104,7 +106,8 @@ struct Schedule {
   int32_t size = 1;
   int32_t pieces = 1;
   int32_t scratch_slots = 0;
-  bool rank_order = true;  // contributions are combined in rank order (needed without commutativity)
+  bool rank_order =
+      true;  // contributions are combined in rank order (needed without commutativity)
   std::vector<Phase> phases;
   bool operator==(const Schedule&) const = default;
 };
@@ -113,13 +116,14 @@ struct Schedule {
 struct Collective {
   tbcclOperation_t operation = tbcclOpAllReduce;
   bool in_place = false;
-  bool scale = false;  // pre-multiplied sum: a kScale from input to output comes first, then everything is in place
+  bool scale = false;  // pre-multiplied sum: a kScale from input to output comes first, then
+                       // everything is in place
   int32_t root = 0;
   bool operator==(const Collective&) const = default;
 };
 
-// Byte offsets of the pieces of `count` elements of `element` bytes, pieces + 1 entries: even, in units
-// of whole elements, and of 64 bytes where the vector is long enough; equal on all ranks.
+// Byte offsets of the pieces of `count` elements of `element` bytes, pieces + 1 entries: even, in
+// units of whole elements, and of 64 bytes where the vector is long enough; equal on all ranks.
 void piece_offsets(int32_t pieces, uint64_t count, uint32_t element, std::span<uint64_t> offsets);
 
 // Bytes of one scratch slot for these offsets; `window` limits slots that are used as rings.

@@ -90,10 +90,10 @@ Status read_cable(const Json& cable, int size, const Place& place, CableSpec* ou
     return end.address.find(':') == std::string::npos ? "IPv4" : "IPv6";
   };
   if (std::string(family(out->a)) != family(out->b)) {
-    return place.error("ends", fmt::format("are {} ({}) and {} ({}); give both ends an address of "
-                                           "one family",
-                                           out->a.address, family(out->a), out->b.address,
-                                           family(out->b)));
+    return place.error("ends",
+                       fmt::format("are {} ({}) and {} ({}); give both ends an address of "
+                                   "one family",
+                                   out->a.address, family(out->a), out->b.address, family(out->b)));
   }
   const auto rate = cable.find("rate");
   if (rate == cable.end()) return {};

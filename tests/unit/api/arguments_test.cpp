@@ -19,7 +19,8 @@ TEST_CASE("every result code has a text") {
     REQUIRE(std::string(tbcclGetErrorString(static_cast<tbcclResult_t>(code))) !=
             "unknown result code");
   }
-  REQUIRE(std::string(tbcclGetErrorString(static_cast<tbcclResult_t>(99))) == "unknown result code");
+  REQUIRE(std::string(tbcclGetErrorString(static_cast<tbcclResult_t>(99))) ==
+          "unknown result code");
   int version = 0;
   REQUIRE(tbcclGetVersion(&version) == tbcclSuccess);
   REQUIRE(version == TBCCL_VERSION_CODE);

@@ -45,7 +45,8 @@ class Job {
     std::vector<Findings> findings(comms_.size());
     std::vector<std::thread> threads;
     for (int rank = 0; rank < size(); ++rank) {
-      threads.emplace_back([&, rank] { f(rank, (*this)[rank], findings[static_cast<size_t>(rank)]); });
+      threads.emplace_back(
+          [&, rank] { f(rank, (*this)[rank], findings[static_cast<size_t>(rank)]); });
     }
     for (std::thread& thread : threads) thread.join();
     for (int rank = 0; rank < size(); ++rank) {

@@ -104,9 +104,11 @@ TEST_CASE("send and receive with tags, any source, and to oneself") {
       std::vector<int> a(50'000), b(50'000);
       tbcclRequest_t requests[2];
       found.expect(tbcclRecv(a.data(), a.size(), tbcclInt32, TBCCL_ANY_SOURCE, 7, comm,
-                             &requests[0]) == tbcclSuccess, last(comm));
+                             &requests[0]) == tbcclSuccess,
+                   last(comm));
       found.expect(tbcclRecv(b.data(), b.size(), tbcclInt32, TBCCL_ANY_SOURCE, 7, comm,
-                             &requests[1]) == tbcclSuccess, last(comm));
+                             &requests[1]) == tbcclSuccess,
+                   last(comm));
       found.expect(tbcclWaitAll(2, requests, 60'000) == tbcclSuccess, last(comm));
       int from[2] = {-1, -1};
       for (int i = 0; i < 2; ++i) {
@@ -117,8 +119,9 @@ TEST_CASE("send and receive with tags, any source, and to oneself") {
       found.expect(a == std::vector<int>(50'000, from[0]), "data of the first is wrong");
       found.expect(b == std::vector<int>(50'000, from[1]), "data of the second is wrong");
     } else {
-      found.expect(tbcclSend(data.data(), data.size(), tbcclInt32, 0, 7, comm, nullptr) ==
-                   tbcclSuccess, last(comm));
+      found.expect(
+          tbcclSend(data.data(), data.size(), tbcclInt32, 0, 7, comm, nullptr) == tbcclSuccess,
+          last(comm));
     }
     // Everybody to everybody, itself included, in one group.
     std::vector<int> out(3, rank * 10), in(3, -1);
@@ -141,18 +144,22 @@ TEST_CASE("operators made by the user") {
     const float scalar = static_cast<float>(1 << rank);
     tbcclRedOp_t scaled, joined;
     found.expect(tbcclRedOpCreatePreMulSum(&scaled, &scalar, tbcclFloat32, tbcclScalarHostImmediate,
-                                           comm) == tbcclSuccess, last(comm));
+                                           comm) == tbcclSuccess,
+                 last(comm));
     std::vector<float> in(3000, 3), out(3000);
     found.expect(tbcclAllReduce(in.data(), out.data(), in.size(), tbcclFloat32, scaled, comm,
-                                nullptr) == tbcclSuccess, last(comm));
+                                nullptr) == tbcclSuccess,
+                 last(comm));
     found.expect(out == std::vector<float>(3000, 45), "pre-multiplied sum is wrong");
     found.expect(in == std::vector<float>(3000, 3), "the send buffer was written");
     found.expect(tbcclAllReduce(in.data(), in.data(), in.size(), tbcclFloat32, scaled, comm,
-                                nullptr) == tbcclSuccess, last(comm));
+                                nullptr) == tbcclSuccess,
+                 last(comm));
     found.expect(in == out, "in place is wrong");
     found.expect(tbcclRedOpDestroy(scaled, comm) == tbcclSuccess, last(comm));
     found.expect(tbcclAllReduce(in.data(), out.data(), 1, tbcclFloat32, scaled, comm, nullptr) ==
-                 tbcclInvalidArgument, "a destroyed operator was taken");
+                     tbcclInvalidArgument,
+                 "a destroyed operator was taken");
 
     // Two-digit numbers joined in rank order: associative, not commutative.
     static const auto join = [](const void* a, void* b, size_t count, tbcclDataType_t, void* base) {
@@ -169,7 +176,8 @@ TEST_CASE("operators made by the user") {
     for (size_t count : {size_t{1}, size_t{5000}}) {
       std::vector<uint64_t> x(count, static_cast<uint64_t>(rank + 1)), y(count);
       found.expect(tbcclAllReduce(x.data(), y.data(), count, tbcclUint64, joined, comm, nullptr) ==
-                   tbcclSuccess, last(comm));
+                       tbcclSuccess,
+                   last(comm));
       found.expect(y == std::vector<uint64_t>(count, 1234), "not in rank order");
     }
   });
@@ -254,7 +262,8 @@ TEST_CASE("ranks that disagree are told so, with both sides' arguments") {
     std::vector<float> data(rank == 0 ? 10'000 : 20'000, 1.0f);
     const tbcclResult_t result = tbcclAllReduce(data.data(), data.data(), data.size(), tbcclFloat32,
                                                 tbcclSum, comm, nullptr);
-    found.expect(result == tbcclInvalidUsage, "result " + std::to_string(result) + " " + last(comm));
+    found.expect(result == tbcclInvalidUsage,
+                 "result " + std::to_string(result) + " " + last(comm));
   });
   const std::string a = last(job[0]), b = last(job[1]);
   INFO(a << "\n" << b);
@@ -361,9 +370,9 @@ TEST_CASE("a receive from any source fails when all who could send have left, no
                    last(comm));
       job.leave(2);
     } else {
-      found.expect(tbcclRecv(&data, 1, tbcclInt32, TBCCL_ANY_SOURCE, 0, comm, nullptr) ==
-                       tbcclSuccess,
-                   last(comm));
+      found.expect(
+          tbcclRecv(&data, 1, tbcclInt32, TBCCL_ANY_SOURCE, 0, comm, nullptr) == tbcclSuccess,
+          last(comm));
       found.expect(data == 2, "the data is wrong");
       tbcclCall_t call = TBCCL_CALL_INITIALIZER;
       call.comm = comm;
