@@ -57,7 +57,8 @@ class Channel {
   int active_schedules = 0;
   uint64_t progressed_at = 0;  // when a request last started or completed
   Matching matching;
-  bool told = false;  // LaneEvents::broken was called
+  bool told = false;     // LaneEvents::broken was called
+  CallRecord broken_in;  // the oldest call that was active when it broke
   bool broken_handled = false;
 
   // Pushed at most once, by whoever breaks the channel from outside.

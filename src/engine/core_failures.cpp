@@ -68,6 +68,8 @@ void Core::break_channel(Channel* channel, const Status& cause) {
   if (channel->broken_handled) return;
   channel->break_with(cause);
   const Status first = channel->state();
+  // Others may ask what this rank was doing after it has stopped: it belongs to their error, too.
+  if (!channel->active.empty()) channel->broken_in = record(channel);
   for (Request* r = channel->active.front; r != nullptr; r = r->following) withdraw(r);
   // Before any call returns: the program may end as soon as one has, and the others shall know why.
   if (!channel->told) {
@@ -292,7 +294,7 @@ CallRecord Core::record(Channel* channel) const {
     oldest = r;
     break;
   }
-  return oldest != nullptr ? record_of(oldest) : CallRecord{};
+  return oldest != nullptr ? record_of(oldest) : channel->broken_in;
 }
 
 // --- channels -----------------------------------------------------------------------------------
