@@ -271,13 +271,15 @@ int poll(tbcclTransportContext_t* context) {
   }
   for (size_t i = 0;; ++i) {
     Connection* c = nullptr;
+    bool mine[2] = {};
     {
       std::lock_guard<std::mutex> lock(core.mutex);
       if (i >= core.all.size()) break;
       c = core.all[i].get();
+      for (size_t side = 0; side < 2; ++side) mine[side] = c->ends[side].context == context;
     }
     for (int side = 0; side < 2; ++side) {
-      if (c->ends[static_cast<size_t>(side)].context != context) continue;
+      if (!mine[side]) continue;
       while (core.poll_end(*c, side)) ++happened;
     }
   }
