@@ -19,7 +19,6 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::weak_ptr<Service> current;
-  Service* running = nullptr;  // for at_exit
 };
 
 std::atomic<bool> in_forked_child{false};
@@ -70,7 +69,6 @@ Status Service::acquire(std::shared_ptr<Service>* out) {
     const BlockedSignals blocked;
     // The thread may look at thread_ (on_thread) only in handlers, which are posted later.
     service->thread_ = std::thread([s = service.get()] { s->loop(); });
-    r.running = service.get();
     *out = std::shared_ptr<Service>(service.release(), &Service::release);
   } catch (const std::exception& e) {
     return Status(tbcclSystemError,
@@ -117,11 +115,6 @@ void Service::stop() {
 
 void Service::release(Service* service) {
   if (forked()) return;  // the thread and its descriptors are the parent's
-  {
-    Registry& r = registry();
-    std::lock_guard lock(r.mutex);
-    if (r.running == service) r.running = nullptr;
-  }
   if (service->ended_) {
     delete service;
   } else if (service->on_thread()) {
@@ -139,12 +132,17 @@ void Service::release(Service* service) {
 
 void Service::at_exit() {
   if (forked()) return;
-  Registry& r = registry();
-  std::lock_guard lock(r.mutex);
-  if (r.running == nullptr || r.running->on_thread()) return;
-  r.running->close_all();
-  r.running->stop();
-  r.running->ended_ = true;
+  // Without the registry's lock: what is closed may be the last user of the service on its thread,
+  // which would wait for that lock.
+  const std::shared_ptr<Service> service = [] {
+    Registry& r = registry();
+    std::lock_guard lock(r.mutex);
+    return r.current.lock();
+  }();
+  if (service == nullptr || service->on_thread()) return;
+  service->close_all();
+  service->stop();
+  service->ended_ = true;
 }
 
 // What was announced before the process ended must reach the others also if nobody destroyed the

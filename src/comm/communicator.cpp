@@ -36,8 +36,8 @@ Communicator::~Communicator() {
   }
   if (lane_ != nullptr && channel_ != nullptr) lane_->remove_channel(channel_);
   // The control plane first: afterwards no event can come from its thread. The lane's own events
-  // end with the lane, which uses nothing of this object but control_ in broken() and stalled(),
-  // and those need a channel.
+  // end with the lane, which uses nothing of this object but control_, in events that need a
+  // channel, and rates_.
   control_.reset();
   lane_.reset();
 }
@@ -178,24 +178,38 @@ bool Communicator::mismatched(uint32_t comm, const engine::CallRecord& mine, int
 }
 
 void Communicator::stalled(uint32_t comm, const engine::CallRecord& mine) {
-  if (control_ == nullptr || comparing_.exchange(true)) return;
-  control_->query_records(comm, 1'000'000'000,
-                          [this, mine](std::vector<bootstrap::PeerRecord> others) {
-                            const std::string doing = note_doing(mine, others);
-                            if (const Status found = compare(mine, others); !found.ok()) {
-                              fail_if_serving(found);
-                            } else {
-                              tell_stall(mine, doing);
-                            }
-                            comparing_.store(false);
-                          });
+  if (control_ == nullptr) return;
+  {
+    std::lock_guard<std::mutex> hold(doing_lock_);
+    stalled_.push_back(mine);
+  }
+  // Several requests stall in the same round: one question serves them all.
+  if (comparing_.exchange(true)) return;
+  control_->query_records(comm, 1'000'000'000, [this](std::vector<bootstrap::PeerRecord> others) {
+    std::vector<engine::CallRecord> stalled;
+    {
+      std::lock_guard<std::mutex> hold(doing_lock_);
+      stalled.swap(stalled_);
+    }
+    comparing_.store(false);
+    compare_stalled(stalled, others);
+  });
+}
+
+void Communicator::compare_stalled(const std::vector<engine::CallRecord>& stalled,
+                                   const std::vector<bootstrap::PeerRecord>& others) {
+  for (const engine::CallRecord& mine : stalled) {
+    if (const Status found = compare(mine, others); !found.ok()) return fail_if_serving(found);
+  }
+  // The oldest is told of.
+  if (!stalled.empty()) tell_stall(stalled.front(), note_doing(stalled.front(), others));
 }
 
 bool Communicator::others_doing(uint32_t comm, const engine::CallRecord& mine, std::string* text) {
   text->clear();
   if (control_ == nullptr) return true;
   {
-    std::lock_guard<std::mutex> hold(early_lock_);
+    std::lock_guard<std::mutex> hold(doing_lock_);
     const bool same = doing_.number == mine.number && doing_.mine == mine.text;
     if (same) *text = doing_.text;
     if (same && now_ns() - doing_.at < kFresh) return true;
@@ -224,13 +238,17 @@ std::string Communicator::note_doing(const engine::CallRecord& mine,
     if (!listed) order.push_back(rank);
   }
   std::erase(order, rank_);
-  std::lock_guard<std::mutex> hold(early_lock_);
+  std::vector<int> finished;
+  {
+    std::lock_guard<std::mutex> hold(early_lock_);
+    finished = finished_;
+  }
   std::string text;
   for (size_t i = 0; i < std::min(order.size(), kRanksTold); ++i) {
     const auto of = std::find_if(others.begin(), others.end(),
                                  [&](const auto& other) { return other.rank == order[i]; });
     text += text.empty() ? "" : "; ";
-    if (std::find(finished_.begin(), finished_.end(), order[i]) != finished_.end()) {
+    if (std::find(finished.begin(), finished.end(), order[i]) != finished.end()) {
       text += fmt::format("rank {} has left", order[i]);
     } else if (of == others.end() || !of->answered) {
       text += fmt::format("rank {} does not answer", order[i]);
@@ -245,6 +263,7 @@ std::string Communicator::note_doing(const engine::CallRecord& mine,
     }
   }
   if (order.size() > kRanksTold) text += fmt::format("; and {} more", order.size() - kRanksTold);
+  std::lock_guard<std::mutex> hold(doing_lock_);
   doing_ = Doing{mine.number, mine.text, text, now_ns()};
   return text;
 }

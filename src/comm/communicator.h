@@ -104,6 +104,8 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
   // Breaks it with `cause`, and ends every call that waits.
   void end_calls(const Status& cause);
   void fail_if_serving(const Status& cause);
+  void compare_stalled(const std::vector<engine::CallRecord>& stalled,
+                       const std::vector<bootstrap::PeerRecord>& others);
   // Warns, once a call, when it has stalled for long: what it waits for, what the others do.
   void tell_stall(const engine::CallRecord& mine, const std::string& doing);
   // Keeps, as text, what each other rank was doing; also the answer.
@@ -142,8 +144,11 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
     bool told = false;
   };
   Stall stall_;
-  // What the other ranks were doing when they were last asked, while this rank was in that call;
-  // under early_lock_.
+  // What the lane's holder and the control thread tell each other. Never held while waiting for
+  // anybody: the control thread waits for the holder with early_lock_ held.
+  std::mutex doing_lock_;
+  std::vector<engine::CallRecord> stalled_;  // to be compared with the others' when they answer
+  // What the other ranks were doing when they were last asked, while this rank was in that call.
   struct Doing {
     uint64_t number = 0;
     std::string mine;

@@ -61,6 +61,7 @@ Request* Channel::submit_tiny(Home* home, const Call& call) {
   r->number = next_number_++;
   r->tiny = &tiny_;
   r->result = Status();
+  outstanding.fetch_add(1);
   return r;
 }
 

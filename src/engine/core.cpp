@@ -169,6 +169,7 @@ void Core::start_queued(Channel* channel) {
 
 Request* Core::start_tiny(Channel* channel, const Call& call, Home* home) {
   if (taken_ != nullptr || !parts_.inbox->empty() || unfinished_.load() != 0) return nullptr;
+  touched_.reserve(1);  // what could throw comes before the call has a number
   Request* const request = channel->submit_tiny(home, call);
   if (request == nullptr) return nullptr;
   now_ = now_ns();
@@ -361,7 +362,10 @@ void Core::finish(Request* request, const Status& result) {
   request->result = result;
   request->phase = Request::Phase::kComplete;
   unfinished_.store(unfinished_.load(std::memory_order_relaxed) - 1);
-  if (request->tiny != nullptr) return;  // its caller holds the token
+  if (request->tiny != nullptr) {  // its caller holds the token
+    channel->outstanding.fetch_sub(1);
+    return;
+  }
   request->complete.store(true);
   parts_.waiters->completed(request);
   if (callback) parts_.callbacks->post(request);

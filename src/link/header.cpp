@@ -12,7 +12,7 @@ constexpr size_t kMagicAt = 0, kKindAt = 2, kFlagsAt = 3, kEpochAt = 4, kNumberA
                  kSequenceAt = 12, kAckAt = 16, kCreditAt = 20, kLengthAt = 24, kCrcAt = 28,
                  kFingerprintAt = 32, kStepAt = 40, kOpAt = 44, kOffsetAt = 50, kTotalAt = 56,
                  kClassAt = 62, kOrdinalAt = 63, kBitmapAt = 32;
-constexpr uint16_t kMagic = 0xb101;  // protocol version in the low byte
+constexpr uint16_t kMagic = 0xb102;  // protocol version in the low byte
 
 void put(std::byte* at, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) at[i] = static_cast<std::byte>(value >> (8 * i));

@@ -10,7 +10,7 @@ namespace {
 // authentication
 constexpr size_t kFixed = 40;
 constexpr uint32_t kMagic = 0x6c636274;  // "tbcl"
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
 constexpr size_t kDigest = 16;
 
 void put(std::byte* at, uint64_t value, int bytes) {

@@ -330,7 +330,8 @@ constexpr tbcclTransport_t table() {
           nullptr,
           nullptr,
           close_trunk,
-          close};
+          close,
+          nullptr};
 }
 
 template <size_t... Slot>

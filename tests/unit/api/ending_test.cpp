@@ -142,3 +142,84 @@ TEST_CASE("destroying ends after a finalize that ran out of time with work outst
   job->leave(1);
   CHECK(Clock::now() - start < std::chrono::seconds(30));
 }
+
+// The question for the others' calls comes in while this rank's own deadline passes.
+TEST_CASE("ranks whose deadlines pass together all return") {
+  constexpr int kRanks = 8;
+  for (int round = 0; round < 3; ++round) {
+    Job job(kRanks);
+    job.each([&](int rank, tbcclComm_t comm, Findings& found) {
+      found.expect(tbcclBarrier(comm, nullptr) == tbcclSuccess, last(comm));
+      int32_t word = 0;
+      tbcclCall_t call = TBCCL_CALL_INITIALIZER;
+      call.comm = comm;
+      call.operation = tbcclOpRecv;
+      call.recvbuff = &word;
+      call.count = 1;
+      call.datatype = tbcclInt32;
+      call.root = (rank + 1) % kRanks;
+      call.timeoutMs = 1000;
+      const tbcclResult_t result = tbcclSubmit(&call, nullptr);
+      // Its own deadline, or that of a rank that was a moment before.
+      found.expect(result == tbcclTimeout || result == tbcclRemoteError,
+                   std::to_string(result) + ": " + last(comm));
+    });
+  }
+}
+
+TEST_CASE("finalize waits for a short call that another thread is blocked in") {
+  const bool destroy = GENERATE(false, true);
+  Job job(4);
+  std::atomic<bool> ending{false};
+  std::thread ender;
+  job.each([&](int rank, tbcclComm_t comm, Findings& found) {
+    if (rank == 1) {
+      // Rank 0's call is active, and its finalize has had time to overlook it.
+      for (int i = 0; i < 3000 && !ending.load(); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    }
+    if (rank == 0) {
+      ender = std::thread([&, comm] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        ending.store(true);
+        if (destroy) {
+          job.leave(0);
+        } else {
+          tbcclCommFinalize(comm);
+        }
+      });
+    }
+    int64_t word = rank + 1;
+    const tbcclResult_t result =
+        tbcclAllReduce(&word, &word, 1, tbcclInt64, tbcclSum, comm, nullptr);
+    found.expect(result == tbcclSuccess, last(rank == 0 && destroy ? nullptr : comm));
+    found.expect(word == 10, "the sum is " + std::to_string(word));
+    if (rank != 0 && !destroy) tbcclCommFinalize(comm);
+  });
+  ender.join();
+}
+
+// What waits longest is not all that is looked at.
+TEST_CASE("a rank that left ends an all-reduce behind a receive that may still come") {
+  const Variables variables{{"TBCCL_TIMEOUT", "60"}};
+  Job job(3);
+  job.each([&](int rank, tbcclComm_t comm, Findings& found) {
+    if (rank == 2) {
+      job.leave(2);
+      return;
+    }
+    int64_t word = 0;
+    tbcclRequest_t request = nullptr;
+    found.expect(
+        tbcclRecv(&word, 1, tbcclInt64, TBCCL_ANY_SOURCE, 5, comm, &request) == tbcclSuccess,
+        last(comm));
+    std::vector<int64_t> data(100, 1);
+    const tbcclResult_t result =
+        tbcclAllReduce(data.data(), data.data(), 100, tbcclInt64, tbcclSum, comm, nullptr);
+    found.expect(result == tbcclRemoteError, std::to_string(result) + ": " + last(comm));
+    found.expect(has(last(comm), "rank 2"), last(comm));
+    found.expect(tbcclRequestFree(&request) == tbcclSuccess, "cannot be freed");
+  });
+}

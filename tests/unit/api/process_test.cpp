@@ -146,6 +146,37 @@ TEST_CASE("why a process failed reaches the others, though it exits at once") {
   }
 }
 
+// Not a test: nobody comes to the rendezvous of this process.
+TEST_CASE("a process whose rendezvous fails and that exits", "[.]") {
+  tbcclUniqueId id;
+  REQUIRE(tbcclGetUniqueId(&id) == tbcclSuccess);
+  tbcclComm_t comm = nullptr;
+  REQUIRE(tbcclCommInitRank(&comm, 2, id, 0) == tbcclTimeout);
+  std::exit(0);
+}
+
+TEST_CASE("a process exits after a rendezvous that failed, whichever thread ends it") {
+  const Variables variables{{"TBCCL_CONNECT_TIMEOUT", "1"}};
+  std::vector<pid_t> children;
+  for (int i = 0; i < 12; ++i) {
+    children.push_back(start("a process whose rendezvous fails and that exits", ""));
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    pid_t ended = 0;
+    for (int i = 0; i < 3000 && ended == 0; ++i) {
+      ended = waitpid(child, &status, WNOHANG);
+      if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    CHECK(ended == child);
+    CHECK(status == 0);
+    if (ended == 0) {
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+    }
+  }
+}
+
 // Not a test: traffic over the cable that a file describes.
 TEST_CASE("a process with a cable that carries less than is stated", "[.]") {
   Job job(2);
