@@ -11,6 +11,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "support/ports.h"
 #include "unit/api/job.h"
 #include "unit/api/variables.h"
 #ifdef __APPLE__
@@ -53,21 +54,6 @@ pid_t start(const std::string& test, const std::string& errors) {
   posix_spawn_file_actions_destroy(&actions);
   REQUIRE(result == 0);
   return child;
-}
-
-int free_port() {
-  const int s = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in a = {};
-  a.sin_family = AF_INET;
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof a;
-  int port = 0;
-  if (bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a) == 0 &&
-      getsockname(s, reinterpret_cast<sockaddr*>(&a), &length) == 0) {
-    port = ntohs(a.sin_port);
-  }
-  close(s);
-  return port;
 }
 
 // A directory of its own, for a few files.

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "bootstrap/control.h"
+#include "support/ports.h"
 
 namespace tbccl::bootstrap::test {
 
@@ -106,22 +107,6 @@ class Exchange {
   std::string whole_;
   int arrived_ = 0, round_ = 0;
 };
-
-// A port that was free an instant ago.
-inline int free_port() {
-  const int s = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in a = {};
-  a.sin_family = AF_INET;
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof a;
-  int port = 0;
-  if (bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a) == 0 &&
-      getsockname(s, reinterpret_cast<sockaddr*>(&a), &length) == 0) {
-    port = ntohs(a.sin_port);
-  }
-  close(s);
-  return port;
-}
 
 inline std::string free_address() { return "127.0.0.1:" + std::to_string(free_port()); }
 
