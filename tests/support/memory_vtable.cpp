@@ -328,9 +328,13 @@ constexpr tbcclTransport_t table() {
           poll,
           redirect,
           nullptr,
-          nullptr,
           close_trunk,
           close,
+          nullptr,
+          nullptr,
+          nullptr,
+          nullptr,
+          nullptr,
           nullptr};
 }
 

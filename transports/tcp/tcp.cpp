@@ -124,10 +124,14 @@ const tbcclTransport_t* transport() {
                                          poll,
                                          redirect,
                                          /*post_recv=*/nullptr,
-                                         /*pull=*/nullptr,
                                          close_trunk,
                                          close,
-                                         flush};
+                                         flush,
+                                         /*sleeping=*/nullptr,
+                                         /*refer=*/nullptr,
+                                         /*reach=*/nullptr,
+                                         /*board=*/nullptr,
+                                         /*ring=*/nullptr};
   return &table;
 }
 
