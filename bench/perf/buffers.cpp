@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "tbccl/tbccl.h"
+
 namespace tbccl::perf {
 namespace {
 
@@ -25,11 +27,26 @@ size_t changed(const std::byte* at, size_t bytes) {
 }  // namespace
 
 Buffer::~Buffer() {
-  if (base_ != nullptr) munmap(base_, mapped_);
+  if (base_ == nullptr) return;
+  if (registered_) {
+    (void)tbcclMemFree(base_);
+  } else {
+    munmap(base_, mapped_);
+  }
 }
 
-Status Buffer::allocate(size_t bytes, size_t skew) {
+Status Buffer::allocate(size_t bytes, size_t skew, bool registered) {
   mapped_ = (2 * kMargin + bytes + skew + kMargin - 1) / kMargin * kMargin;
+  registered_ = registered;
+  if (registered) {
+    void* shared = nullptr;
+    if (tbcclMemAlloc(&shared, mapped_) != tbcclSuccess) {
+      return {tbcclSystemError, tbcclGetLastError(nullptr)};
+    }
+    base_ = static_cast<std::byte*>(shared);
+    data_ = base_ + kMargin + skew;
+    return {};
+  }
   void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
   if (memory == MAP_FAILED) {
     mapped_ = 0;

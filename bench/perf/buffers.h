@@ -18,8 +18,8 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  // `skew` moves the beginning off its page boundary.
-  Status allocate(size_t bytes, size_t skew);
+  // `skew` moves the beginning off its page boundary. `registered`: from tbcclMemAlloc.
+  Status allocate(size_t bytes, size_t skew, bool registered);
   std::byte* at(size_t offset) const { return data_ + offset; }
 
   // Marks the guards around [offset, offset + bytes), which may lie in other uses' places.
@@ -30,6 +30,7 @@ class Buffer {
  private:
   std::byte* base_ = nullptr;
   size_t mapped_ = 0;
+  bool registered_ = false;
   std::byte* data_ = nullptr;
 };
 

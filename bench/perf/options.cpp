@@ -88,7 +88,7 @@ void add_options(CLI::App& app, Raw* raw, Options* o) {
   app.add_option("-T,--timeout", o->timeout, "seconds until an operation fails (0: never)")
       ->check(CLI::Range(0.0, 1e9));
   app.add_option("-R,--local_register", raw->registration,
-                 "register buffers: 0 is all there is until the library registers memory");
+                 "1: buffers from tbcclMemAlloc, which ranks of one host read directly");
   app.add_option("-u,--unalign", raw->unaligned, "1: buffers begin one element off alignment")
       ->check(CLI::Range(0, 1));
   app.add_option("-J,--output_file", o->json,
@@ -188,10 +188,11 @@ std::string check_pairs(const Options& o) {
 
 std::string resolve_all(const Raw& raw, Options* o) {
   if (raw.threads != 1) return "-t: one rank is one process here; use -g for more ranks";
-  if (raw.registration != 0) {
-    return fmt::format("-R {}: this version does not register memory; only 0 is accepted",
+  if (raw.registration != 0 && raw.registration != 1) {
+    return fmt::format("-R {}: 0 (ordinary memory) and 1 (from tbcclMemAlloc) are what there is",
                        raw.registration);
   }
+  o->registered = raw.registration == 1;
   o->blocking = raw.blocking != 0;
   o->cpu_time = raw.cpu_time != 0;
   o->timestamps = raw.timestamps != 0;

@@ -32,6 +32,7 @@ struct Options {
   bool per_iteration = false;  // -I
   int skip = 0;                // -K, iterations left out of -I's figures
   double timeout = -1;         // -T, seconds; negative: the library's
+  bool registered = false;     // -R
   bool unaligned = false;      // -u
   std::string json;            // -J
   int local_ranks = 0;         // -g; 0: join the job that the environment describes

@@ -102,8 +102,10 @@ class Sweep {
               fmt::format("-r {}: there are only {} ranks", options_.root, job.ranks)};
     }
     const size_t skew = options_.unaligned ? largest_element(options_) : 0;
-    Status status = bench_.send.allocate(options_.max_bytes, skew);
-    if (status.ok()) status = bench_.recv.allocate(options_.max_bytes, skew);
+    Status status = bench_.send.allocate(options_.max_bytes, skew, options_.registered);
+    if (status.ok()) {
+      status = bench_.recv.allocate(options_.max_bytes, skew, options_.registered);
+    }
     std::vector<RankInfo> ranks;
     if (status.ok()) status = introduce(job, &ranks);
     if (!status.ok() || !leader()) return status;

@@ -213,6 +213,21 @@ TBCCL_API tbcclResult_t tbcclCommDestroy(tbcclComm_t comm);
  * tbcclCommDestroy. May be called while other threads are inside calls on `comm`. */
 TBCCL_API tbcclResult_t tbcclCommAbort(tbcclComm_t comm);
 
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/*
+ * Memory for buffers that ranks of one host read directly: large collectives on it copy nothing
+ * between ranks (all-reduce: each rank reads every input once and every result once). Page-aligned,
+ * zero, at least `bytes` (1 or more) long; usable like any memory, in every collective and with any
+ * communicator, before or after it is made. The caller owns it. No rank ever writes another's.
+ * After fork() parent and child share it: a child must not write to it.
+ * tbcclMemFree takes what tbcclMemAlloc gave (NULL: nothing happens), when no call that uses it is
+ * in progress. Any thread.
+ * Errors: tbcclInvalidArgument (*memory is then untouched), tbcclSystemError when the system has none.
+ */
+TBCCL_API tbcclResult_t tbcclMemAlloc(void **memory, size_t bytes);
+TBCCL_API tbcclResult_t tbcclMemFree(void *memory);
+
 /* ---- operators made by the user ------------------------------------------------------------ */
 
 typedef TBCCL_ENUM { tbcclScalarHostImmediate = 1 } tbcclScalarResidence_t;

@@ -54,7 +54,7 @@ typedef struct {
 } tbcclReference_t;
 
 /* Memory that ranks of one host share: each end has one board a context, which all its peers read
- * and nobody but itself writes. Zero at first. Valid while the trunk is up. */
+ * and nobody but itself writes. Zero at first. Both stay readable until the context is closed. */
 typedef struct {
   void* mine;             /* the same for all trunks of the context */
   const void* theirs;     /* the peer's board */

@@ -8,17 +8,18 @@ namespace tbccl::algorithms {
 namespace {
 
 constexpr tbcclOperation_t kReduceAndBarrier[] = {tbcclOpAllReduce, tbcclOpBarrier};
+constexpr tbcclOperation_t kAll[] = {tbcclOpAllReduce, tbcclOpBarrier, tbcclOpBroadcast};
 constexpr tbcclOperation_t kReduce[] = {tbcclOpAllReduce};
 constexpr tbcclOperation_t kBroadcast[] = {tbcclOpBroadcast};
 
 constexpr std::array kTable = {
-    Algorithm{"direct", kReduceAndBarrier, true, true, make_direct, cost_direct},
-    Algorithm{"twostep", kReduce, true, true, make_twostep, cost_twostep},
-    Algorithm{"doubling", kReduceAndBarrier, true, false, make_doubling, cost_doubling},
-    Algorithm{"halving", kReduce, false, false, make_halving, cost_halving},
-    Algorithm{"ring", kReduce, false, false, make_ring, cost_ring},
-    Algorithm{"tree", kBroadcast, true, true, make_tree, cost_tree},
-    Algorithm{"chain", kBroadcast, true, true, make_chain, cost_chain},
+    Algorithm{"direct", kAll, true, true, true, make_direct, cost_direct},
+    Algorithm{"twostep", kReduce, true, true, true, make_twostep, cost_twostep},
+    Algorithm{"doubling", kReduceAndBarrier, true, false, false, make_doubling, cost_doubling},
+    Algorithm{"halving", kReduce, false, false, false, make_halving, cost_halving},
+    Algorithm{"ring", kReduce, false, false, false, make_ring, cost_ring},
+    Algorithm{"tree", kBroadcast, true, false, true, make_tree, cost_tree},
+    Algorithm{"chain", kBroadcast, true, false, true, make_chain, cost_chain},
 };
 
 }  // namespace

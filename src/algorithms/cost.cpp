@@ -112,7 +112,33 @@ Cost price(const Load& load, uint64_t bytes, const schedule::Basis& basis) {
   return cost;
 }
 
+int board_turns(uint64_t bytes, int each) {
+  constexpr uint64_t kCell = 256 * 1024;  // engine::kBoardArea
+  return static_cast<int>(std::max<uint64_t>((bytes + kCell - 1) / kCell, 1)) * each;
+}
+
+Cost price_board(int turns, double copied, double reduced, uint64_t bytes,
+                 const schedule::Basis& basis) {
+  Cost cost;
+  cost.board = true;
+  cost.steps = turns;
+  cost.share = std::max(1.0, static_cast<double>(basis.size) / basis.cores);
+  cost.latency = turns * basis.turn.alpha * cost.share;
+  cost.busiest = {0, copied, reduced, 0};
+  cost.processor = (copied / basis.turn.rate + reduced * basis.gamma) * cost.share;
+  cost.ns = cost.latency + cost.processor;
+  cost.rate = cost.ns > 0 ? static_cast<double>(bytes) / cost.ns : 0;
+  return cost;
+}
+
 std::string Cost::text() const {
+  if (board) {
+    return fmt::format(
+        "{} turn{} of a board: latency {}, processor {} ({:.4g} B copied, {:.4g} B reduced, "
+        "x{:.2g} for its host)",
+        steps, steps == 1 ? "" : "s", microseconds(latency), microseconds(processor),
+        busiest.moved, busiest.reduced, share);
+  }
   return fmt::format(
       "{} step{}: latency {}, wire {}, processor {} ({:.3g} messages, {:.4g} B moved, {:.4g} B "
       "reduced, x{:.2g} for its host)",

@@ -42,11 +42,20 @@ struct Cost {
   double wire = 0;       // ns
   double processor = 0;  // ns
   Work busiest;
+  bool board = false;  // steps are turns of a board
   double share = 1;  // processor time of a host over that of its busiest rank, at least 1
   double rate = 0;   // bytes per ns: vector bytes over ns
 
   std::string text() const;  // the formula with its numbers
 };
+
+// What one rank does in a collective over a board: copies into and out of it, and reduces.
+//   T = turns * alpha + (copied / rate + gamma * reduced) * ranks / cores
+// alpha, rate: Basis::turn. The ranks share the cores of their one host.
+Cost price_board(int turns, double copied, double reduced, uint64_t bytes,
+                 const schedule::Basis& basis);
+// Turns that a vector takes at `each` turns a cell-full; at least that many.
+int board_turns(uint64_t bytes, int each);
 
 Cost price(const Load& load, uint64_t bytes, const schedule::Basis& basis);
 

@@ -44,6 +44,10 @@ Schedule make_twostep(const Collective& collective, int rank, int size, const sc
 
 Cost cost_twostep(const Collective&, uint64_t bytes, const schedule::Basis& basis) {
   const double peers = basis.size - 1, piece = static_cast<double>(bytes) / basis.size;
+  if (basis.board) {
+    return price_board(board_turns(bytes, 2), (2 * basis.size - 1) * piece, peers * piece, bytes,
+                       basis);
+  }
   Load load;
   load.steps = basis.size > 1 ? 2 : 0;
   load.latency = load.steps * all_pairs_alpha(basis);

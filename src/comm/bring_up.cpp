@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "comm/wire.h"
+#include "shm/shm.h"
 #include "tcp/tcp.h"
 #include "topology/host.h"
 #include "topology/placement.h"
@@ -16,9 +17,12 @@
 namespace tbccl::comm {
 namespace {
 
-constexpr uint64_t kIntroductionVersion = 1;
+constexpr uint64_t kIntroductionVersion = 2;
 constexpr uint32_t kNetworkTrunk = 1u << 16;  // trunk ids below are the numbers of cables
+constexpr uint32_t kSharedTrunk = 1u << 17;
 constexpr size_t kMaxCablingBytes = 1u << 20;
+constexpr const char* kReady = "ready";
+constexpr const char* kOnBoard = "ready, on the board";
 
 Status read_file(const std::string& path, std::string* text) {
   std::ifstream file(path, std::ios::binary);
@@ -101,11 +105,12 @@ Status BringUp::meet() {
 
 Status BringUp::introduce() {
   const Settings& settings = c_.settings_;
-  bool tcp = false;
+  bool tcp = false, shm = false;
   if (Status status = allows(settings.transports, "tcp", &tcp); !status.ok()) return status;
-  if (!tcp && c_.size_ > 1) {
+  if (Status status = allows(settings.transports, "shm", &shm); !status.ok()) return status;
+  if (!tcp && !shm && c_.size_ > 1) {
     return {tbcclInvalidArgument,
-            fmt::format("TBCCL_TRANSPORT={} leaves no transport: this build has tcp",
+            fmt::format("TBCCL_TRANSPORT={} leaves no transport: this build has tcp and shm",
                         settings.transports)};
   }
   if (Status status = selection::check_overrides(settings.algorithms); !status.ok()) return status;
@@ -119,6 +124,7 @@ Status BringUp::introduce() {
                .text(topology::host_identity())
                .number(static_cast<uint64_t>(topology::usable_cores()))
                .number(settings.deterministic ? 1 : 0)
+               .number((tcp ? 1 : 0) | (shm ? 2 : 0))
                .text(settings.algorithms)
                .text(cabling_text_)
                .take();
@@ -135,6 +141,7 @@ Status BringUp::introduce() {
     const std::string host = reader.text();
     const int cores = static_cast<int>(reader.number());
     const bool deterministic = reader.number() != 0;
+    const uint64_t transports = reader.number();
     const std::string algorithms = reader.text();
     const std::string cabling = reader.text();
     if (!reader.finished() || version != kIntroductionVersion) {
@@ -147,6 +154,8 @@ Status BringUp::introduce() {
     basis.host.push_back(known == hosts_.end() ? rank
                                                : static_cast<int32_t>(known - hosts_.begin()));
     hosts_.push_back(host);
+    tcp_.push_back((transports & 1) != 0);
+    shm_.push_back((transports & 2) != 0);
     basis.cores = rank == 0 ? cores : std::min(basis.cores, cores);
     if (rank == 0) {
       basis.deterministic = deterministic;
@@ -173,10 +182,29 @@ Status BringUp::introduce() {
   for (const topology::CableSpec& cable : cables_) {
     basis.cables.push_back(schedule::Cable{cable.a.rank, cable.b.rank, cable.rate});
   }
+  bool any = false;
+  for (int a = 0; a < c_.size_; ++a) {
+    for (int b = 0; b < a; ++b) {
+      const bool shared = wants_shared(a, b);
+      any = any || shared;
+      const bool network = tcp_[static_cast<size_t>(a)] && tcp_[static_cast<size_t>(b)];
+      if (shared || network) continue;
+      return {tbcclInvalidArgument,
+              fmt::format("ranks {} and {} have no transport in common (TBCCL_TRANSPORT): allow tcp "
+                          "on both, or shm if they are on one host",
+                          b, a)};
+    }
+  }
+  if (any) basis.use_shared_memory(every_pair(&BringUp::wants_shared));
   c_.basis_hash_ = basis.hash();
   c_.plans_ = std::make_unique<PlanCache>(basis, c_.rank_);
   c_.rates_ = std::make_unique<RateWatch>(basis, c_.rank_);
   return {};
+}
+
+bool BringUp::wants_shared(int a, int b) const {
+  return shm_[static_cast<size_t>(a)] && shm_[static_cast<size_t>(b)] &&
+         c_.basis_.medium(a, b) == schedule::Medium::kHost;
 }
 
 Status BringUp::make_lane() {
@@ -209,7 +237,52 @@ Status BringUp::make_lane() {
   return {};
 }
 
+bool BringUp::shares(int a, int b) const {
+  return wants_shared(a, b) && !shared_[static_cast<size_t>(a)].empty() &&
+         !shared_[static_cast<size_t>(b)].empty();
+}
+
+bool BringUp::every_pair(bool (BringUp::*holds)(int, int) const) const {
+  for (int a = 0; a < c_.size_; ++a) {
+    for (int b = 0; b < a; ++b) {
+      if (!(this->*holds)(a, b)) return false;
+    }
+  }
+  return true;
+}
+
+// Where a rank cannot be reached by shared memory, TCP serves, if it may.
+Status BringUp::listen_shared() {
+  shared_.resize(static_cast<size_t>(c_.size_));
+  bool wanted = false;
+  for (int peer = 0; peer < c_.size_; ++peer) {
+    wanted = wanted || (peer != c_.rank_ && wants_shared(c_.rank_, peer));
+  }
+  std::vector<std::byte> mine;
+  if (wanted) {
+    Status status;
+    c_.lane_->with_links(
+        [&](link::Links& links) { status = links.listen(shm::transport(), "", &mine); });
+    if (!status.ok() && !tcp_[static_cast<size_t>(c_.rank_)]) return status;
+    if (!status.ok()) {
+      log::warn("rank {}: ranks of this host are reached by TCP, which is slower: {}", c_.rank_,
+                status.text());
+      mine.clear();
+    }
+  }
+  std::vector<std::string> all;
+  const std::string text(reinterpret_cast<const char*>(mine.data()), mine.size());
+  if (Status status = gather(text, &all); !status.ok()) return status;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const auto* first = reinterpret_cast<const std::byte*>(all[rank].data());
+    shared_[rank].assign(first, first + all[rank].size());
+  }
+  return {};
+}
+
 Status BringUp::listen() {
+  if (Status status = listen_shared(); !status.ok()) return status;
+  if (every_pair(&BringUp::shares)) return {};
   mine_.push_back(Listener{c_.control_->local_address(), {}});
   for (const topology::CableSpec& cable : cables_) {
     for (const topology::CableEnd& end : {cable.a, cable.b}) {
@@ -255,7 +328,19 @@ Status BringUp::listen() {
   return {};
 }
 
+Status BringUp::add_shared_trunk(link::Links& links, int peer) {
+  link::TrunkSpec trunk;
+  trunk.peer = peer;
+  trunk.id = kSharedTrunk;
+  trunk.transport = shm::transport();
+  trunk.handle = shared_[static_cast<size_t>(peer)];
+  trunk.rate = c_.basis_.local.rate;
+  trunk.name = "shm";
+  return links.add_trunk(trunk);
+}
+
 Status BringUp::add_trunks(link::Links& links, int peer) {
+  if (shares(c_.rank_, peer)) return add_shared_trunk(links, peer);
   bool joined = false;
   const auto& theirs = listeners_[static_cast<size_t>(peer)];
   for (size_t i = 0; i < cables_.size(); ++i) {
@@ -305,7 +390,10 @@ Status BringUp::connect() {
   const auto settled = [&](link::Links& links) {
     return links.all_connected() || !early_failure().ok();
   };
-  if (c_.lane_->drive(settled, deadline_)) return early_failure();
+  if (c_.lane_->drive(settled, deadline_)) {
+    on_board_ = c_.basis_.board && c_.lane_->join_board(c_.channel_);
+    return early_failure();
+  }
 
   // A trunk that does not come up costs its bandwidth; a peer without any is an error.
   std::string missing;
@@ -333,11 +421,14 @@ Status BringUp::connect() {
 Status BringUp::agree() {
   // A trunk that never came up used up the deadline; the others are waiting at most as long.
   std::vector<std::string> all;
-  Status status = c_.control_->all_gather("ready", deadline_ + 5'000'000'000, &all);
+  Status status = c_.control_->all_gather(on_board_ ? kOnBoard : kReady, deadline_ + 5'000'000'000, &all);
   if (!status.ok()) {
     if (Status cause = early_failure(); !cause.ok()) return cause;
+    return status;
   }
-  return status;
+  const bool shared = std::all_of(all.begin(), all.end(), [](const auto& a) { return a == kOnBoard; });
+  if (!shared && on_board_) c_.lane_->leave_board(c_.channel_);
+  return {};
 }
 
 Status Communicator::create(int rank, int size, const bootstrap::MeetingPoint& where,

@@ -4,9 +4,10 @@
 //   2. introduce   hosts, cores and settings are exchanged; rank 0's cabling, algorithm choice and
 //                  costs become everybody's basis, differences are reported
 //   3. listen      one listener per address that a trunk ends at; handles are exchanged
-//   4. connect     trunks per pair: one per cable, and one over the rendezvous network, which is
-//                  a fallback where the pair has cables; the lower rank connects
-//   5. agree       everybody is connected, or everybody gives up
+//   4. connect     trunks per pair: shared memory within a host; else one per cable, and one over the
+//                  rendezvous network, which is a fallback where the pair has cables; the lower rank
+//                  connects
+//   5. agree       everybody is connected, or everybody gives up; if all share a board it is used
 //
 // Every step has the connect time-out's deadline; every failure names the ranks it is about.
 #pragma once
@@ -34,6 +35,12 @@ class BringUp {
   Status connect();
   Status agree();
   Status add_trunks(link::Links& links, int peer);
+  Status add_shared_trunk(link::Links& links, int peer);
+  // By what is allowed; and whether both ends can.
+  bool wants_shared(int a, int b) const;
+  bool shares(int a, int b) const;
+  bool every_pair(bool (BringUp::*holds)(int, int) const) const;
+  Status listen_shared();
   Status gather(const std::string& mine, std::vector<std::string>* all);
   Status early_failure();
 
@@ -44,12 +51,16 @@ class BringUp {
   std::vector<topology::CableSpec> cables_;  // of the whole job
   std::vector<int> uncabled_;                // peers without a cable, where there are cables
   std::vector<std::string> hosts_;           // identity of each rank's host
+  std::vector<bool> tcp_, shm_;              // what each rank allows
+  bool on_board_ = false;                    // this rank shares one with all others
   struct Listener {
     std::string address;
     std::vector<std::byte> handle;
   };
   std::vector<Listener> mine_;                    // [0] is the rendezvous network's
   std::vector<std::vector<Listener>> listeners_;  // of each rank
+  // Where each rank can be reached by shared memory; empty: nowhere.
+  std::vector<std::vector<std::byte>> shared_;
 };
 
 }  // namespace tbccl::comm

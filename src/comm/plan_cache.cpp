@@ -19,6 +19,14 @@ bool same(const selection::Question& a, const selection::Question& b) {
          a.needs_rank_order == b.needs_rank_order;
 }
 
+// How a board carries it out; kNone: it goes over links.
+engine::BoardUse board_use(const std::string& algorithm, tbcclOperation_t operation) {
+  if (algorithm == "twostep") return engine::BoardUse::kTwoStep;
+  if (algorithm != "direct") return engine::BoardUse::kNone;
+  if (operation == tbcclOpBroadcast) return engine::BoardUse::kSpread;
+  return operation == tbcclOpBarrier ? engine::BoardUse::kMeet : engine::BoardUse::kOneStep;
+}
+
 }  // namespace
 
 PlanCache::PlanCache(const schedule::Basis& basis, int rank) : basis_(basis), rank_(rank) {}
@@ -51,6 +59,7 @@ Status PlanCache::make(const selection::Question& question,
   fresh->schedule = selection::make(choice.algorithm, question.collective, rank_, basis_);
   // The name is what ranks must agree on; the rest of a schedule follows from it and the basis.
   fresh->hash = fnv1a64(choice.algorithm);
+  if (basis_.board) fresh->board = board_use(choice.algorithm, question.collective.operation);
   fresh->tiny = engine::TinyProgram::flatten(fresh->schedule);
   if (plans_.size() == kPlans) plans_.erase(plans_.begin());
   plans_.push_back(Made{choice.algorithm, question.collective, fresh});

@@ -42,6 +42,7 @@ Status Channel::submit(Home* home, const Call& call, int references, Inbox& inbo
   r->touched = false;
   r->deadline = kNever;
   r->message = {};
+  r->board = nullptr;
   r->source = -1;
   r->complete.store(false, std::memory_order_relaxed);
   outstanding.fetch_add(1);
@@ -50,18 +51,33 @@ Status Channel::submit(Home* home, const Call& call, int references, Inbox& inbo
   return {};
 }
 
-Request* Channel::submit_tiny(Home* home, const Call& call) {
+uint64_t Channel::take_number() {
   const std::lock_guard lock(submit_mutex_);
-  if (broken()) return nullptr;
-  Request* const r = &tiny_request_;
+  if (broken()) return 0;
+  outstanding.fetch_add(1);
+  return next_number_++;
+}
+
+Request* Channel::make_own(Home* home, const Call& call, uint64_t number) {
+  Request* const r = &own_request_;
   r->channel = this;
   r->home = home;
   r->call = call;
   r->element = reduce::size_of(call.reduction.type);
-  r->number = next_number_++;
-  r->tiny = &tiny_;
+  r->number = number;
+  r->own = true;
+  r->tiny = nullptr;
+  r->board = nullptr;
+  r->touched = false;
   r->result = Status();
-  outstanding.fetch_add(1);
+  return r;
+}
+
+Request* Channel::submit_tiny(Home* home, const Call& call) {
+  const uint64_t number = take_number();
+  if (number == 0) return nullptr;
+  Request* const r = make_own(home, call, number);
+  r->tiny = &tiny_;
   return r;
 }
 

@@ -43,6 +43,10 @@ class Channel {
   // The channel's own request, with the next number; its call is over before the next one begins.
   // nullptr: the channel is broken. Only the holder.
   Request* submit_tiny(Home* home, const Call& call);
+  // The parts of it, for calls that are mostly over before anybody has to know of them: takes the next
+  // number (0: the channel is broken) and counts the call as outstanding; the request comes later.
+  uint64_t take_number();
+  Request* make_own(Home* home, const Call& call, uint64_t number);
   // True for the first cause.
   bool break_with(const Status& cause);
   Status state() const;
@@ -55,11 +59,18 @@ class Channel {
   RequestList queued;
   RequestList active;
   int active_schedules = 0;
+  std::unique_ptr<Board> board;   // nullptr: its ranks do not share memory
+  Request* on_board = nullptr;    // the operation on the board; one at a time
   uint64_t progressed_at = 0;  // when a request last started or completed
   Matching matching;
   bool told = false;     // LaneEvents::broken was called
   CallRecord broken_in;  // the oldest call that was active when it broke
   bool broken_handled = false;
+
+  bool goes_on_board(const Call& call) const {
+    return board != nullptr && call.kind == RequestKind::kSchedule &&
+           call.plan->board != BoardUse::kNone;
+  }
 
   // Pushed at most once, by whoever breaks the channel from outside.
   struct FailItem : Item {
@@ -85,7 +96,7 @@ class Channel {
   std::atomic<Request*> freed_{nullptr};  // given back by any thread; popped whole
 
   Tiny tiny_;
-  Request tiny_request_;
+  Request own_request_;
 };
 
 }  // namespace tbccl::engine

@@ -52,6 +52,7 @@ void Core::failed() noexcept {
 bool Core::make_round() {
   bool progressed = drain_inbox();
   progressed |= settle();
+  progressed |= walk_boards();
   progressed |= links_.progress();
   if (gates_.begin_walk(now_)) walk_gates();
   progressed |= settle();
@@ -74,7 +75,15 @@ uint64_t Core::sleep_time(uint64_t deadline) {
   return time;
 }
 
-void Core::awake() { gates_.awake(); }
+bool Core::about_to_sleep() noexcept {
+  links_.sleeping(true);
+  return round();
+}
+
+void Core::awake() {
+  links_.sleeping(false);
+  gates_.awake();
+}
 
 // --- what others pushed -------------------------------------------------------------------------
 
@@ -149,6 +158,7 @@ void Core::start_queued(Channel* channel) {
   while (Request* const request = channel->queued.front) {
     const bool schedule = request->call.kind == RequestKind::kSchedule;
     if (schedule && channel->active_schedules >= kActiveSchedules) return;
+    if (channel->goes_on_board(request->call) && channel->on_board != nullptr) return;
     switch (gates_.ask(request)) {
       case Gates::Answer::kWait:
         // Its time runs from here until it starts, and then anew.
@@ -167,8 +177,24 @@ void Core::start_queued(Channel* channel) {
   }
 }
 
+bool Core::quiet() const {
+  return taken_ == nullptr && parts_.inbox->empty() && unfinished_.load() == 0 &&
+         failure_ == nullptr;
+}
+
+Request* Core::adopt(Channel* channel, const Call& call, uint64_t number, Home* home) {
+  Request* const request = channel->make_own(home, call, number);
+  now_ = now_ns();
+  unfinished_.store(1);
+  request->board = channel->board.get();
+  channel->on_board = request;
+  activate(request);
+  ++channel->active_schedules;
+  return request;
+}
+
 Request* Core::start_tiny(Channel* channel, const Call& call, Home* home) {
-  if (taken_ != nullptr || !parts_.inbox->empty() || unfinished_.load() != 0) return nullptr;
+  if (!quiet()) return nullptr;
   touched_.reserve(1);  // what could throw comes before the call has a number
   Request* const request = channel->submit_tiny(home, call);
   if (request == nullptr) return nullptr;
@@ -210,15 +236,22 @@ bool Core::start(Request* request) {
     return true;
   }
   ++channel->active_schedules;
-  touch(request);
+  if (request->board == nullptr) touch(request);
   return true;
 }
 
 // The memory that a schedule needs depends on what the user asked for, so that its lack is an
 // error of this call.
 bool Core::begin(Request* request) {
-  const ChannelOptions& options = request->channel->options();
+  Channel* const channel = request->channel;
+  const ChannelOptions& options = channel->options();
   const Call& call = request->call;
+  if (channel->goes_on_board(call)) {
+    request->board = channel->board.get();
+    request->board->begin(request->call, request->element);
+    channel->on_board = request;
+    return true;
+  }
   try {
     request->execution.begin(
         call, request->element,
@@ -343,15 +376,39 @@ bool Core::settle(Request* request, uint64_t* budget) {
     complete = request->execution.complete();
   }
   request->touched = false;
-  if (complete) {
-    Channel* const channel = request->channel;
-    channel->active.remove(request);
-    channel->progressed_at = now_;
-    if (request->call.kind == RequestKind::kSchedule) --channel->active_schedules;
-    finish(request, Status());
-    if (!channel->broken()) start_queued(channel);
-  }
+  if (complete) done(request);
   return false;
+}
+
+void Core::done(Request* request) {
+  Channel* const channel = request->channel;
+  channel->active.remove(request);
+  channel->progressed_at = now_;
+  if (request->call.kind == RequestKind::kSchedule) --channel->active_schedules;
+  if (channel->on_board == request) channel->on_board = nullptr;
+  finish(request, Status());
+  if (!channel->broken()) start_queued(channel);
+}
+
+// Nothing arrives by the links for what goes over a board: each round looks at it.
+bool Core::walk_boards() {
+  bool any = false;
+  for (size_t i = 0; i < channels_.size(); ++i) {
+    Request* const request = channels_[i]->on_board;
+    if (request == nullptr) continue;
+    Board& board = *request->board;
+    uint64_t budget = kSliceBytes;
+    if (board.advance(&budget)) {
+      any = true;
+      request->progressed_at = now_;
+    }
+    if (board.done()) {
+      done(request);
+    } else if (const int rank = board.disagreeing(); rank >= 0) {
+      disagree(request, rank);
+    }
+  }
+  return any;
 }
 
 // The request is in none of the channel's lists any more. After `complete` is set it may be freed
@@ -362,7 +419,7 @@ void Core::finish(Request* request, const Status& result) {
   request->result = result;
   request->phase = Request::Phase::kComplete;
   unfinished_.store(unfinished_.load(std::memory_order_relaxed) - 1);
-  if (request->tiny != nullptr) {  // its caller holds the token
+  if (request->own) {  // its caller holds the token
     channel->outstanding.fetch_sub(1);
     return;
   }

@@ -52,11 +52,18 @@ class Core final : public link::Client {
   // Starts a call of the tiny path, carried on by rounds until its phase is kComplete. nullptr:
   // something else is outstanding, or the channel broken; the call takes the long way.
   Request* start_tiny(Channel* channel, const Call& call, Home* home);
+  // Nothing is outstanding, as far as this holder knows.
+  bool quiet() const;
+  // A call that was begun on the channel's board is carried on by rounds from now on.
+  Request* adopt(Channel* channel, const Call& call, uint64_t number, Home* home);
   uint64_t now() const { return now_; }  // at the beginning of the last round
   link::Links& links() { return links_; }
   // How long the holder may sleep in the poller; 0: not at all.
   uint64_t sleep_time(uint64_t deadline);
-  void awake();  // after a sleep
+  // From now on the peers ring for what they do; and once more everything that can be done. True:
+  // there was something.
+  bool about_to_sleep() noexcept;
+  void awake();  // after a sleep, or instead of one
 
   Channel* add_channel(const ChannelOptions& options);
   void remove_channel(Channel* channel);
@@ -97,6 +104,9 @@ class Core final : public link::Client {
   bool settle();
   // True: local work is left.
   bool settle(Request* request, uint64_t* budget);
+  bool walk_boards();
+  void done(Request* request);
+  void disagree(Request* request, int rank);
   void finish(Request* request, const Status& result);
 
   // Remembers a cause found inside a callback of the links; handled at the end of the round.

@@ -98,6 +98,11 @@ void Core::withdraw(Request* request) {
     request->tiny->withdraw();
     return;
   }
+  if (request->board != nullptr) {
+    request->board->withdraw();
+    request->channel->on_board = nullptr;
+    return;
+  }
   if (request->call.kind == RequestKind::kSchedule) {
     request->execution.withdraw();
     return;
@@ -108,6 +113,13 @@ void Core::withdraw(Request* request) {
   message.send = nullptr;
   message.recv = nullptr;
   request->channel->matching.forget(request, request->call.tag);
+}
+
+// On the board: what another rank has published belongs to another call.
+void Core::disagree(Request* request, int rank) {
+  const link::Key key{request->channel->options().comm, link::Class::kCollective, 0,
+                      request->number};
+  mismatch(request->channel->options().peers[static_cast<size_t>(rank)], key, request, 0);
 }
 
 void Core::mismatch(int peer, const link::Key& key, void* owner, uint32_t) {
@@ -263,6 +275,7 @@ Status Core::timed_out(const Request* request, const std::string& others) const 
 std::vector<int> Core::waiting_for(const Request* request) const {
   if (request->phase == Request::Phase::kQueued) return {};
   if (request->tiny != nullptr) return request->tiny->waiting_for();
+  if (request->board != nullptr) return request->board->waiting_for();
   if (request->call.kind == RequestKind::kSchedule) return request->execution.waiting_for();
   if (from_any(request)) {
     // Whoever sends first; this rank itself is the caller's own affair.

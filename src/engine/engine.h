@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/settings.h"
 #include "base/status.h"
+#include "engine/board.h"
 #include "engine/tiny.h"
 #include "link/links.h"
 #include "reduce/reduce.h"
@@ -31,6 +32,7 @@ struct Plan {
   schedule::Schedule schedule;
   uint64_t hash = 0;
   std::shared_ptr<const TinyProgram> tiny;  // of the same schedule; nullptr: too long for it
+  BoardUse board = BoardUse::kNone;  // how a channel that has a board carries it out
 };
 
 // One communicator as the engine sees it: an order of requests, a first error. Created by
@@ -125,6 +127,12 @@ class Lane {
   Channel* add_channel(const ChannelOptions& options);
   // Blocks until no request of it is left and no thread is inside; its requests are then invalid.
   void remove_channel(Channel* channel);
+
+  // Collectives of this channel whose plans may use it go over the board that all its ranks share,
+  // from now on. False: they do not share one. All ranks must come to the same answer, or leave it
+  // again, before the first operation.
+  bool join_board(Channel* channel);
+  void leave_board(Channel* channel);
 
   // Takes the call's place in the channel's order. Never blocks. The channel's first error is
   // returned if it is broken; then no request is made.

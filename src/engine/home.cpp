@@ -44,7 +44,7 @@ void run_visit(Item* item, Core& core) {
 }
 
 Home::Home(const LaneOptions& options, const link::Options& link_options, LaneEvents& events)
-    : spin_ns(options.runnable_ranks >= usable_cores() ? 0 : options.settings.spin_ns),
+    : spin_ns(options.runnable_ranks > usable_cores() ? 0 : options.settings.spin_ns),
       yield_ns(options.settings.yield_ns),
       core(link_options, events, Core::Parts{&token, &inbox, &poller, &waiters, &callbacks}),
       worker(*this),
@@ -62,7 +62,10 @@ bool Home::may_take() const {
 bool Home::take() {
   const Token::Taken taken = token.try_take();
   // The worker leaves the poller, so that no two threads listen on one trunk.
-  if (taken == Token::Taken::kFromListener) poller.ring();
+  if (taken == Token::Taken::kFromListener) {
+    poller.ring();
+    core.awake();
+  }
   return taken != Token::Taken::kNo;
 }
 
@@ -104,12 +107,12 @@ void Home::sleep(uint64_t deadline, uint64_t nap) {
   flush();
   token.sleep();
   // Once more, now that everybody sees that this thread is about to sleep.
-  const bool awake = !inbox.empty() || core.round();
+  const bool awake = core.about_to_sleep() || !inbox.empty();
   if (!awake) {
     const uint64_t time = std::min(core.sleep_time(deadline), nap);
     if (time > 0) poller.wait(time);
-    core.awake();
   }
+  core.awake();
   token.wake();
 }
 

@@ -42,6 +42,8 @@ class Home {
   bool wait(Request* request, uint64_t timeout_ns);
   // A short blocking call while nothing else is outstanding; nothing is done where something is.
   std::optional<Status> run_tiny(Channel* channel, const Call& call);
+  // Likewise, over the channel's board, and of any length.
+  std::optional<Status> run_on_board(Channel* channel, const Call& call);
   bool drive(const std::function<bool(link::Links&)>& done, uint64_t deadline);
 
   bool in_child() const { return generation_ != fork_generation(); }

@@ -81,6 +81,17 @@ void Lane::remove_channel(Channel* channel) {
   state_->visit([&](Core& core) { core.remove_channel(channel); });
 }
 
+bool Lane::join_board(Channel* channel) {
+  if (state_->in_child()) return false;
+  state_->visit([&](Core& core) { channel->board = Board::join(core.links(), channel->options()); });
+  return channel->board != nullptr;
+}
+
+void Lane::leave_board(Channel* channel) {
+  if (state_->in_child()) return;
+  state_->visit([&](Core&) { channel->board.reset(); });
+}
+
 Status Lane::submit(Channel* channel, const Call& call, Request** request) {
   if (state_->in_child()) return forked_error();
   if (!state_->status.ok()) return state_->status;
@@ -102,7 +113,12 @@ Status Lane::run(Channel* channel, const Call& call) {
   if (state_->in_child()) return forked_error();
   if (!state_->status.ok()) return state_->status;
   const Inside inside(channel);
-  if (is_tiny(call)) {
+  if (channel->goes_on_board(call)) {
+    const bool plain = call.callback == nullptr && call.start_when == tbcclStartNow;
+    if (plain) {
+      if (std::optional<Status> done = state_->run_on_board(channel, call); done) return *done;
+    }
+  } else if (is_tiny(call)) {
     if (std::optional<Status> done = state_->run_tiny(channel, call); done) return *done;
   }
   int references = 2;
@@ -184,6 +200,7 @@ Status Lane::drain(Channel* channel, uint64_t deadline_ns) {
   const int self = peers[channel->options().rank];
   const auto drained = [&](link::Links& links) {
     if (channel->broken()) return true;
+    if (channel->board != nullptr && !channel->board->idle()) return false;
     return channel->outstanding.load() == 0 && std::all_of(peers.begin(), peers.end(), [&](int p) {
              return p == self || links.idle(p);
            });

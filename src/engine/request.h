@@ -45,6 +45,8 @@ struct Request final : Item {
   uint64_t reported_at = 0;    // last report of a stall
   Execution execution;         // schedules
   Tiny* tiny = nullptr;        // schedules, of the channel's own request alone: instead of it
+  Board* board = nullptr;      // schedules, where they go over the channel's board: instead of it
+  bool own = false;            // the channel's own request: nobody refers to it but its caller
   Message message;
   Request* previous = nullptr;   // among the channel's active ones, or, by `following` alone,
   Request* following = nullptr;  // among its queued ones, or in the queue of callbacks

@@ -39,6 +39,31 @@ class Wanting {
   Waiters& waiters_;
 };
 
+// Carries a call on as long as it moves, and a little longer; true: it is done.
+bool sprint(Board& board, uint64_t spin_ns) {
+  constexpr uint64_t kLimitNs = 50'000;
+  constexpr int kLooks = 32;  // between two at the clock
+  uint64_t start = 0;
+  for (;;) {
+    for (int look = 0; look < kLooks; ++look) {
+      uint64_t budget = kSliceBytes;
+      board.advance(&budget);
+      if (board.done()) return true;
+      if (budget < kSliceBytes / 2) break;  // that took a while
+      if (spin_ns == 0) {
+        sched_yield();
+        if (look % 4 == 3) break;
+      } else {
+        relax();
+      }
+    }
+    const uint64_t now = now_ns();
+    if (start == 0) start = now;
+    if (now - start >= kLimitNs) return false;
+    if (spin_ns != 0 && now - start >= spin_ns) sched_yield();
+  }
+}
+
 uint64_t deadline_of(uint64_t timeout_ns) {
   if (timeout_ns == kNever) return kNever;
   const uint64_t now = now_ns();
@@ -150,6 +175,23 @@ std::optional<Status> Home::run_tiny(Channel* channel, const Call& call) {
   if (!holding) return std::nullopt;
   Request* const request = core.start_tiny(channel, call, this);
   if (request == nullptr) return std::nullopt;
+  hold([request] { return request->phase == Request::Phase::kComplete; }, kNever, kNever);
+  return request->result;
+}
+
+std::optional<Status> Home::run_on_board(Channel* channel, const Call& call) {
+  const Holding holding(*this);
+  if (!holding || !core.quiet()) return std::nullopt;
+  const uint64_t number = channel->take_number();
+  if (number == 0) return std::nullopt;
+  Board& board = *channel->board;
+  board.begin(call, reduce::size_of(call.reduction.type));
+  // Most short calls are over before anybody need know of them.
+  if (sprint(board, spin_ns)) {
+    channel->outstanding.fetch_sub(1);
+    return Status();
+  }
+  Request* const request = core.adopt(channel, call, number, this);
   hold([request] { return request->phase == Request::Phase::kComplete; }, kNever, kNever);
   return request->result;
 }

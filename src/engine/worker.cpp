@@ -127,6 +127,11 @@ void Worker::serve() {
     }
     if (core.unfinished() > 0 && pace.pass(core.now())) continue;
     home_.flush();
+    if (core.about_to_sleep()) {
+      core.awake();
+      pace.progressed(core.now());
+      continue;
+    }
     const uint64_t time = core.sleep_time(kNever);
     polling_.store(true);
     home_.token.listen();

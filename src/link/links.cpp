@@ -286,6 +286,45 @@ bool Links::can_sleep() {
                      [](const auto& c) { return c->properties.has_descriptors != 0; });
 }
 
+void Links::sleeping(bool asleep) {
+  for (auto& context : state_->contexts) {
+    const auto tell = context->transport->sleeping;
+    if (tell != nullptr) tell(context->handle, asleep ? 1 : 0);
+  }
+}
+
+Trunk* Links::State::shared_trunk(int rank) {
+  for (Trunk* trunk : peer(rank).trunks) {
+    if (trunk->up() && trunk->context->transport->board != nullptr) return trunk;
+  }
+  return nullptr;
+}
+
+bool Links::board(int rank, tbcclBoard_t* board) {
+  const Trunk* trunk = state_->shared_trunk(rank);
+  return trunk != nullptr &&
+         trunk->context->transport->board(trunk->context->handle, trunk->handle, board) == 1;
+}
+
+void Links::ring(int rank) {
+  const Trunk* trunk = state_->shared_trunk(rank);
+  if (trunk != nullptr) trunk->context->transport->ring(trunk->context->handle, trunk->handle);
+}
+
+bool Links::refer(int rank, const void* memory, uint64_t bytes, tbcclReference_t* reference) {
+  const Trunk* trunk = state_->shared_trunk(rank);
+  return trunk != nullptr &&
+         trunk->context->transport->refer(trunk->context->handle, trunk->handle, memory, bytes,
+                                          reference) == TBCCL_OK;
+}
+
+const std::byte* Links::reach(int rank, const tbcclReference_t& reference, uint64_t bytes) {
+  const Trunk* trunk = state_->shared_trunk(rank);
+  if (trunk == nullptr) return nullptr;
+  return static_cast<const std::byte*>(
+      trunk->context->transport->reach(trunk->context->handle, trunk->handle, &reference, bytes));
+}
+
 void Links::peer_finished(int rank) {
   Peer& p = state_->peer(rank);
   p.finished = true;
@@ -318,9 +357,14 @@ std::string Links::describe(int rank) const {
   return text;
 }
 
-bool Links::idle(int rank) const {
+bool Links::gone(int rank) const {
   const Peer& p = state_->peer(rank);
-  if (p.finished || p.failed) return true;
+  return p.finished || p.failed;
+}
+
+bool Links::idle(int rank) const {
+  if (gone(rank)) return true;
+  const Peer& p = state_->peer(rank);
   return p.outstanding() == 0 && p.queued.empty() && p.requeued.empty() && p.ready.empty() &&
          p.ack_frames == 0;
 }

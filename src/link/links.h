@@ -165,6 +165,19 @@ class Links {
   void flush();                 // sends acknowledgements and grants that are being held back
   uint64_t next_timer() const;  // now_ns() of the next timer, kNever if none
   bool can_sleep();             // nothing is ready, and descriptors cover every source
+  // About to sleep: from now on whatever the peers do makes a descriptor readable; progress() once
+  // more before sleeping. And awake again.
+  void sleeping(bool asleep);
+
+  // --- memory that ranks of one host share (see tbcclBoard_t) ---
+  // False: there is none between this rank and that peer. The boards stay valid with the links.
+  bool board(int peer, tbcclBoard_t* board);
+  void ring(int peer);  // wakes the peer if it sleeps
+  // What the peer needs to read [memory, memory + bytes) itself; false: it cannot, or not now.
+  bool refer(int peer, const void* memory, uint64_t bytes, tbcclReference_t* reference);
+  // Behind a reference of the peer's; nullptr: it makes no sense.
+  const std::byte* reach(int peer, const tbcclReference_t& reference, uint64_t bytes);
+
   // The other end said goodbye, or its process is known to be gone: no further connecting.
   void peer_finished(int peer);
   void fail_peer(int peer, const Status& status);
@@ -174,6 +187,7 @@ class Links {
   // Everything sent to this peer has been acknowledged, and everything that came from it; or it
   // is gone, and nothing will be.
   bool idle(int peer) const;
+  bool gone(int peer) const;  // it said goodbye, or failed
 
   struct State;  // state.h, for this folder alone
 

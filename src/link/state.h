@@ -184,6 +184,8 @@ struct Links::State {
   void protocol_error(Trunk& trunk, const char* text);
   void fail(Peer& peer, Status status, bool tell);
 
+  Trunk* shared_trunk(int peer);  // one whose ends share memory; nullptr: none is up
+
   // stripe.cpp: which trunk carries the next frame
   Trunk* choose(Peer& peer, uint32_t length) const;
   uint32_t segment(const Peer& peer, uint64_t total) const;

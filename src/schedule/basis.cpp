@@ -1,6 +1,6 @@
-// Layout of a serialised basis, little-endian: "TBB1", size i32, deterministic u8, algorithms
+// Layout of a serialised basis, little-endian: "TBB2", size i32, deterministic u8, algorithms
 // (u32 length, bytes), hosts (u32 count, i32 each), cores i32, cables (u32 count, then a i32,
-// b i32, rate f64 each), local, network and cable (alpha f64, rate f64 each), gamma, cpu_message
+// b i32, rate f64 each), board u8, local, network, cable and turn (alpha f64, rate f64 each), gamma, cpu_message
 // and cpu_byte (f64), hash u64 of all before it.
 #include "schedule/basis.h"
 
@@ -13,7 +13,7 @@ namespace tbccl::schedule {
 
 namespace {
 
-constexpr char kMagic[] = {'T', 'B', 'B', '1'};
+constexpr char kMagic[] = {'T', 'B', 'B', '2'};
 constexpr size_t kMagicBytes = sizeof kMagic;
 constexpr uint32_t kMaxRanks = 1u << 20;
 constexpr uint32_t kMaxCables = 1u << 20;
@@ -113,7 +113,7 @@ const char* why_unusable(const Basis& b) {
   for (const Cable& c : b.cables)
     if (c.a < 0 || c.b < 0 || c.a >= b.size || c.b >= b.size || c.a == c.b || !usable(c.rate, true))
       return "a cable";
-  if (!usable(b.local) || !usable(b.network) || !usable(b.cable)) return "the cost of a link";
+  if (!usable(b.local) || !usable(b.network) || !usable(b.cable) || !usable(b.turn)) return "the cost of a link";
   if (!usable(b.gamma, true) || !usable(b.cpu_message, true) || !usable(b.cpu_byte, true))
     return "a processor cost";
   return nullptr;
@@ -159,6 +159,15 @@ bool has_cable(const Basis& basis, int32_t a, int32_t b) {
 
 }  // namespace
 
+void Basis::use_shared_memory(bool everywhere) {
+  local = {1'500, 6.0};
+  board = everywhere;
+  if (!everywhere) return;
+  cpu_message = 500;
+  cpu_byte = 0.08;
+  gamma = 0.06;
+}
+
 std::string Basis::serialize() const {
   Writer w;
   w.raw(kMagic, kMagicBytes);
@@ -174,7 +183,8 @@ std::string Basis::serialize() const {
     w.i32(c.b);
     w.f64(c.rate);
   }
-  for (const LinkCost* c : {&local, &network, &cable}) w.cost(*c);
+  w.number(board ? 1 : 0, 1);
+  for (const LinkCost* c : {&local, &network, &cable, &turn}) w.cost(*c);
   for (double value : {gamma, cpu_message, cpu_byte}) w.f64(value);
   w.number(fnv1a(w.bytes().data(), w.bytes().size()), 8);
   return std::move(w.bytes());
@@ -201,9 +211,11 @@ Status Basis::parse(const std::string& bytes, Basis* basis) {
     c.b = r.i32();
     c.rate = r.f64();
   }
-  for (LinkCost* c : {&b.local, &b.network, &b.cable}) *c = r.cost();
+  const uint64_t board = r.number(1);
+  b.board = board == 1;
+  for (LinkCost* c : {&b.local, &b.network, &b.cable, &b.turn}) *c = r.cost();
   for (double* value : {&b.gamma, &b.cpu_message, &b.cpu_byte}) *value = r.f64();
-  if (!r.good() || r.left() != 0 || deterministic > 1) return unreadable("its length is wrong");
+  if (!r.good() || r.left() != 0 || deterministic > 1 || board > 1) return unreadable("its length is wrong");
   if (const char* what = why_unusable(b))
     return unreadable(std::string(what) + " in it is out of range");
   *basis = std::move(b);

@@ -37,11 +37,15 @@ struct Basis {
   LinkCost local{10'000, 2.4};    // two ranks of one host
   LinkCost network{25'000, 1.1};  // two ranks without a common cable or host
   LinkCost cable{25'000, 5.0};    // default of a cable whose rate is not given
+  bool board = false;             // all ranks are on one host, and read each other's memory
+  LinkCost turn{300, 10.0};       // of a board: everybody publishes and reads; bytes copied
   double gamma = 0.15;            // ns per reduced byte
   double cpu_message = 5'000;     // ns of processor time per message, shared by the ranks of a host
   double cpu_byte = 0.20;         // ns of processor time per byte moved, likewise
   bool operator==(const Basis&) const = default;
 
+  // Two ranks of one host reach each other by shared memory: `everywhere` if that is so for all.
+  void use_shared_memory(bool everywhere);
   std::string serialize() const;  // versioned; bytes equal exactly where the bases are equal
   static Status parse(const std::string& bytes, Basis* basis);
   uint64_t hash() const;

@@ -23,6 +23,8 @@ const char* objection(const Algorithm& algorithm, const Question& question,
     return "does not keep rank order, and the operator does not commute";
   if (basis.deterministic && !algorithm.one_fold)
     return "its rounding depends on n, size or cabling, and deterministic is set";
+  if (basis.board && !algorithm.board && !override.given)
+    return "all ranks share a board, which does not carry it out";
   return nullptr;
 }
 

@@ -1,4 +1,4 @@
-"""Verified sweeps with several ranks on this machine: sweeps.py PERF MODE RANKS [ALGORITHM]
+"""Verified sweeps with several ranks on this machine: sweeps.py PERF MODE RANKS [ALGORITHM] [--shm] [--long]
 
 MODE all_reduce: all types and operators; broadcast: every root; sendrecv: around the ring."""
 
@@ -7,10 +7,9 @@ import sys
 from job import Job, check_verified
 
 perf, mode, ranks = sys.argv[1], sys.argv[2], int(sys.argv[3])
-algorithm = sys.argv[4] if len(sys.argv) > 4 else ""
+names = [argument for argument in sys.argv[4:] if not argument.startswith("--")]
+algorithm = names[0] if names else ""
 long = "--long" in sys.argv
-if algorithm == "--long":
-    algorithm = ""
 
 # More ranks than cores cost time; the issue's own form is `tests/README.md`'s long one.
 factor = "4" if ranks <= 4 or long else "16"
@@ -28,7 +27,8 @@ SWEEPS = {
 }
 
 collective = "all_reduce" if mode in ("algorithm", "odd", "ahead") else mode
-environment = {"TBCCL_TIMEOUT": "60"}
+environment = {"TBCCL_TIMEOUT": "60",
+               "TBCCL_TRANSPORT": "shm" if "--shm" in sys.argv else "tcp"}
 if algorithm:
     collective = "broadcast" if algorithm in ("tree", "chain") else "all_reduce"
     environment["TBCCL_ALGO"] = ("broadcast:" if collective == "broadcast" else "allreduce:") + algorithm

@@ -3,6 +3,7 @@
 #include <dirent.h>
 
 #include "algorithms/algorithms.h"
+#include "shm/shm.h"
 #include "tcp/tcp.h"
 #include "unit/catch.h"
 
@@ -51,6 +52,7 @@ std::vector<engine::CallRecord> Events::stalls() const {
 
 Group::Group(const GroupOptions& options) {
   const tbcclTransport_t* transport = tcp::transport();
+  if (options.wire == Wire::kShared) transport = shm::transport();
   if (options.wire == Wire::kMemory) {
     network_ = std::make_unique<MemoryNetwork>(options.memory);
     transport = network_->transport();
@@ -108,6 +110,10 @@ Group::Group(const GroupOptions& options) {
   for (auto& lane : lanes_) {
     REQUIRE(lane->drive([](link::Links& links) { return links.all_connected(); },
                         now_ns() + 20 * kSecond));
+  }
+  on_board_ = options.wire == Wire::kShared;
+  for (int rank = 0; on_board_ && rank < options.size; ++rank) {
+    for (engine::Channel* channel : channels_[rank]) REQUIRE(lanes_[rank]->join_board(channel));
   }
 }
 

@@ -1,4 +1,5 @@
-// Ranks of one job as lanes in one process, over the memory transport or TCP on loopback.
+// Ranks of one job as lanes in one process, over the memory transport, TCP on loopback, or
+// shared memory with a board.
 #pragma once
 
 #include <atomic>
@@ -30,7 +31,7 @@ class Events final : public engine::LaneEvents {
   std::vector<engine::CallRecord> stalls_;
 };
 
-enum class Wire { kMemory, kTcp };
+enum class Wire { kMemory, kTcp, kShared };
 
 struct GroupOptions {
   int size = 2;
@@ -50,6 +51,8 @@ class Group {
   engine::Channel* channel(int rank, int number = 0) { return channels_[rank][number]; }
   Events& events(int rank) { return *events_[rank]; }
   MemoryNetwork* network() { return network_.get(); }
+  // Whether the channels share a board (Wire::kShared).
+  bool on_board() const { return on_board_; }
   // Ends a rank as if its process had died.
   void drop(int rank);
 
@@ -61,6 +64,7 @@ class Group {
   std::vector<std::unique_ptr<Events>> events_;
   std::vector<std::unique_ptr<engine::Lane>> lanes_;
   std::vector<std::vector<engine::Channel*>> channels_;
+  bool on_board_ = false;
 };
 
 // A plan of the named algorithm; all-reduce unless another operation is given.

@@ -86,7 +86,7 @@ TEST_CASE("What makes no sense is refused") {
       {"all_reduce", "-b", "2K", "-e", "1K"},
       {"all_reduce", "-b", "1Q"},
       {"all_reduce", "-b", "1", "-e", "2", "-i", "0"},
-      {"all_reduce", "-R", "1"},
+      {"all_reduce", "-R", "2"},
       {"all_reduce", "-t", "2"},
       {"all_reduce", "-G", "1"},
       {"all_reduce", "-D", "1"},

@@ -19,6 +19,7 @@ Basis sample() {
   b.cores = 8;
   b.cables = {{0, 2, 5.0}, {2, 0, 2.5}, {1, 3, 0}};
   b.gamma = 0.25;
+  b.board = true;
   return b;
 }
 
@@ -51,7 +52,7 @@ TEST_CASE("a damaged basis is refused and leaves the result alone") {
   REQUIRE_FALSE(Basis::parse(good + "x", &untouched).ok());
   std::mt19937 random(1);
   for (int i = 0; i < 2000; i++) {
-    std::string garbage = "TBB1";
+    std::string garbage = "TBB2";
     for (unsigned k = random() % 200; k > 0; k--) garbage.push_back(static_cast<char>(random()));
     REQUIRE_FALSE(Basis::parse(garbage, &untouched).ok());
   }

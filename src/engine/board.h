@@ -1,0 +1,145 @@
+// Collectives among ranks of one host, over memory that each of them writes and all can read: no
+// messages, no copies between ranks' memories, the same order of folding as `direct` and `twostep`
+// have over links, hence the same bits.
+//
+// A board holds a set of lines per communicator: two cells, used in turn, and a few words. A *turn* is:
+// fill the own cell, publish it (its number, stored last), read the cells of the others. Turns are
+// counted through all operations of the communicator.
+//
+//   cell      number of the turn, fingerprint of the call, flags; then up to kBoardArea bytes
+//   read      the turn up to which this rank has read everything
+//   reading   this rank is reading memory that was referred to, not copied
+//   closed    what this rank has referred to may not be read any more
+//
+//   all-reduce, one step    turn: the vector                        then everybody folds all of it
+//   all-reduce, two steps   turn: the vector but the own share      everybody folds its share
+//                           turn: the result of the own share       everybody copies the others'
+//   broadcast               turn: the root's vector                 everybody copies it
+//   barrier                 turn: nothing
+//
+// Longer vectors go by chunks of kBoardArea, chunk after chunk. Whatever is in a cell is the
+// publisher's copy; where the whole vector can be *referred* to (memory of tbcclMemAlloc, or ranks
+// of one process) the first turn carries references instead and the others read it directly; the
+// call then ends when all have read. Nobody ever writes another's memory.
+//
+// Overwriting. Turn t + 1 is published when all have published t; who publishes t has read all of
+//   turn t - 1, which is in the cell that t + 1 overwrites.
+// Sleeping. A number is stored, then the others' `asleep` is looked at, both sequentially consistent;
+//   who goes to sleep says so first and then looks at the numbers.
+// Failures. None of its own: dead peers, deadlines and aborts break the channel, and withdraw()
+//   then sees to it that nobody in this process reads the caller's memory any more. Peers in other processes
+//   read their own mapping of it, to no effect.
+// Threads. The holder of the lane's token.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "link/links.h"
+#include "reduce/reduce.h"
+
+namespace tbccl::engine {
+
+struct Call;
+struct ChannelOptions;
+
+enum class BoardUse : uint8_t { kNone, kMeet, kOneStep, kTwoStep, kSpread };
+
+inline constexpr uint32_t kBoardArea = 256 * 1024;  // bytes of a cell
+
+class Board {
+ public:
+  // nullptr: not all members share memory with this rank, or all sets of lines are taken.
+  static std::unique_ptr<Board> join(link::Links& links, const ChannelOptions& options);
+
+  // The next operation; the last one is over.
+  void begin(const Call& call, uint32_t element);
+  // Does what can be done, at most about `budget` bytes of it; false: nothing was.
+  bool advance(uint64_t* budget);
+  bool done() const { return stage_ == Stage::kDone; }
+  // The operation will not be carried on: its memory is not read by ranks of this process any more.
+  void withdraw();
+
+  // All members but those that have left have read everything this rank has published.
+  bool idle() const;
+  std::vector<int> waiting_for() const;
+  // A member whose call has other arguments, or that refers to memory it does not share; -1: none.
+  int disagreeing() const { return disagreeing_; }
+
+ private:
+  enum class Stage : uint8_t { kFill, kFold, kGather, kLetGo, kDone };
+  struct Cell;
+  struct Words;
+  struct Member {
+    int peer = 0;  // rank of the links
+    const Words* words = nullptr;
+    const Cell* cells[2] = {};
+    const std::atomic<uint32_t>* asleep = nullptr;
+    bool same_process = false;
+    bool referred = false;             // in this operation
+    const std::byte* input = nullptr;  // nullptr: what it publishes is in its cells
+    const std::byte* output = nullptr;
+  };
+  struct Range {
+    uint64_t from, to;
+  };
+
+  Board(link::Links& links, const ChannelOptions& options);
+
+  bool step(uint64_t* budget);
+  bool fill(uint64_t* budget);
+  bool fold(uint64_t* budget);
+  bool gather(uint64_t* budget);
+  bool copy_from(const Member& m, const std::byte* source, Range range, uint64_t* budget);
+  void next_chunk();
+  void refer();
+  void publish();
+  void fetch_next_cell();
+  void ring();
+  bool has_published(const Member& m, uint64_t turn) const;
+  bool arrived(Member& m);  // its part of the present turn is there, and is of the same call
+  bool all_arrived();
+  void take_references(Member& m);
+  Range share(int rank) const;
+  const std::byte* published(const Member& m) const;
+  std::byte* area(uint64_t turn);
+  // Reading what was referred to is announced, and not done where that is closed.
+  bool start_reading();
+  void stop_reading();
+
+  link::Links& links_;
+  const int rank_;
+  const int size_;
+  std::vector<Member> members_;  // by rank; this rank's own is unused
+  Words* words_ = nullptr;
+  Cell* cells_[2] = {};
+  uint64_t turn_ = 0;  // published last
+
+  // --- the operation ---
+  Stage stage_ = Stage::kDone;
+  BoardUse use_ = BoardUse::kNone;
+  const reduce::Reduction* reduction_ = nullptr;
+  const std::byte* input_ = nullptr;
+  std::byte* output_ = nullptr;
+  uint64_t fingerprint_ = 0;
+  uint64_t bytes_ = 0;
+  uint64_t first_turn_ = 0;
+  uint32_t element_ = 1;
+  int root_ = 0;
+  bool fills_ = false;            // this rank has something to publish
+  bool refers_input_ = false;     // instead of copying it
+  bool refers_output_ = false;    // instead of copying results
+  bool gathered_ = false;         // all have published the present turn
+  bool any_referred_ = false;     // somebody refers
+  uint64_t chunk_ = 0;            // offset of the present one
+  uint64_t length_ = 0;           // its bytes
+  uint64_t at_ = 0;               // done of the present stage, from the chunk's beginning
+  int next_ = 0;                  // member to gather from, counted from this rank's successor
+  int disagreeing_ = -1;
+  std::vector<const void*> sources_;
+};
+
+}  // namespace tbccl::engine
