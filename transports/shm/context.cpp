@@ -104,7 +104,7 @@ tbcclTransportCode_t Context::send(Trunk& trunk, const void* header, const void*
       return TBCCL_AGAIN;
     }
     if (attempt == 1) trunk.my_region().awaiting.store(1, std::memory_order_seq_cst);
-    settle(trunk);
+    settle(trunk, false);
     if (trunk.closed) return TBCCL_FAILED;
   }
   ring_if_asleep(trunk);
@@ -142,13 +142,13 @@ int Context::poll() {
   for (size_t i = 0; i < up_.size(); ++i) {
     Trunk& trunk = *up_[i];
     if (!trunk.closed) happened += read(trunk, kFramesPerPoll, kBytesPerPoll);
-    if (!trunk.closed && trunk.sender.awaiting()) happened += settle(trunk);
+    if (!trunk.closed && trunk.sender.awaiting()) happened += settle(trunk, true);
   }
   return happened;
 }
 
-// What the peer has consumed: reports tokens, and room for who was refused.
-int Context::settle(Trunk& trunk) {
+// What the peer has consumed: reports tokens, and room for who was refused (in poll() alone).
+int Context::settle(Trunk& trunk, bool polling) {
   if (!trunk.sender.look()) {
     fail(trunk, false,
          "the peer claims to have read frames that were never sent; its memory is "
@@ -156,7 +156,7 @@ int Context::settle(Trunk& trunk) {
     return 1;
   }
   int happened = trunk.sender.settle(callbacks_, trunk.user);
-  if (!trunk.closed && trunk.sender.ready()) {
+  if (polling && !trunk.closed && trunk.sender.ready()) {
     trunk.sender.answered();
     ++happened;
     callbacks_.writable(callbacks_.self, trunk.user);

@@ -60,7 +60,7 @@ class Context {
   // context.cpp
   int look_around(uint64_t now);
   int look_at(Trunk& trunk);
-  int settle(Trunk& trunk);
+  int settle(Trunk& trunk, bool polling);
   void ring_if_asleep(Trunk& trunk);
   bool take(Trunk& trunk, const void* header, const void* payload, uint32_t length, uint64_t token,
             bool* owes);

@@ -16,11 +16,13 @@ namespace {
 
 constexpr uint64_t kPatience = 60'000'000'000;
 
-int entries_of(const char* folder) {
+int entries_of(const char* folder, const char* beginning = "") {
   int count = 0;
   DIR* directory = opendir(folder);
   if (directory == nullptr) return 0;
-  while (readdir(directory) != nullptr) ++count;
+  while (const dirent* entry = readdir(directory)) {
+    if (std::strncmp(entry->d_name, beginning, std::strlen(beginning)) == 0) ++count;
+  }
   closedir(directory);
   return count;
 }
@@ -50,7 +52,7 @@ int our_mappings() {
   return count;
 }
 
-int files_in_dev_shm() { return entries_of("/dev/shm"); }
+int files_in_dev_shm() { return entries_of("/dev/shm", "tbccl"); }
 
 Header header_of(uint64_t number) {
   Header header;

@@ -28,7 +28,7 @@ inline constexpr uint32_t kMost = 256u << 10;
 
 int open_descriptors();
 int our_mappings();      // of shared memory made by the library; 0 where they cannot be told
-int files_in_dev_shm();  // 0 where there is no such folder
+int files_in_dev_shm();  // of the library's names; 0 where there is no such folder
 
 // First in a test: nothing declared after it may leave anything behind.
 struct LeakCheck {
