@@ -1,0 +1,236 @@
+// Memory that the peer reads itself: shared allocations across processes, anything within one.
+#include <atomic>
+#include <thread>
+
+#include "base/shared_memory.h"
+#include "rig.h"
+
+using namespace rig;
+
+namespace {
+
+constexpr uint32_t kLarge = 100'000;
+
+// Shared memory with the payloads of frames `first`, `first` + 1, ... one behind the other.
+struct Shared {
+  uint8_t* memory = nullptr;
+  Shared(uint64_t first, uint64_t frames) {
+    void* made = nullptr;
+    if (!tbccl::allocate_shared(frames * kLarge, &made).ok()) return;
+    memory = static_cast<uint8_t*>(made);
+    for (uint64_t i = 0; i < frames; ++i) {
+      const Bytes payload = payload_of(first + i, kLarge);
+      std::memcpy(at(i), payload.data(), payload.size());
+    }
+  }
+  uint8_t* at(uint64_t i) const { return memory + i * kLarge; }
+};
+
+}  // namespace
+
+TEST_CASE("frames are delivered straight from a shared allocation of another process", "[shm]") {
+  const LeakCheck leaks;
+  constexpr uint64_t kFrames = 100;
+  Child child([](Child& parent) {
+    Side side;
+    uint64_t next = 0;
+    bool right = true;
+    side.on_deliver = [&](Peer&, const void* header, const void* payload, uint32_t length) {
+      right = right && length == kLarge && is_frame(next, header, payload, length);
+      ++next;
+    };
+    if (!parent.say(side.listen())) return 1;
+    if (!pump({&side}, [&] { return next == kFrames; })) return 2;
+    if (!right) return 3;
+    if (!pump({&side}, [&] { return side.peers[0]->down; })) return 4;
+    return our_mappings() == 1 ? 0 : 5;  // its own board
+  });
+  {
+    Side side;
+    Peer& peer = side.connect(child.hear_handle());
+    REQUIRE(pump({&side}, [&] { return peer.up; }));
+    const Shared shared(0, kFrames);
+    uint64_t next = 0;
+    const auto push = [&] {
+      while (next < kFrames && side.send(peer, next, shared.at(next), kLarge) == TBCCL_OK) {
+        // Not copied: the token comes only when the peer has consumed the frame, and says so.
+        ++next;
+      }
+    };
+    side.on_writable = [&](Peer&) { push(); };
+    push();
+    REQUIRE(next == 64);
+    REQUIRE(pump({&side}, [&] { return peer.sent.size() == kFrames || peer.down; }));
+    REQUIRE_FALSE(peer.down);
+    for (uint64_t i = 0; i < kFrames; ++i) REQUIRE(peer.sent[i] == i);
+    REQUIRE(tbccl::free_shared(shared.memory).ok());
+  }
+  REQUIRE(child.wait() == 0);
+}
+
+TEST_CASE("freed allocations stay readable for the peer", "[shm]") {
+  const LeakCheck leaks;
+  Child child([](Child& parent) {
+    Side side;
+    if (!parent.say(side.listen())) return 1;
+    if (!pump({&side}, [&] { return side.peers.size() == 1 && side.peers[0]->frames.size() == 1; }))
+      return 2;
+    Peer& peer = *side.peers[0];
+    tbcclReference_t reference;
+    std::memcpy(&reference, peer.frames[0].payload.data(), sizeof reference);
+    const void* memory = Side::api().reach(side.context(), peer.trunk, &reference, kLarge);
+    if (memory == nullptr) return 3;
+    uint8_t word = 1;
+    if (!parent.say(&word, 1) || !parent.hear(&word, 1)) return 4;
+    // The owner has freed it by now.
+    const Bytes right = payload_of(5, kLarge);
+    if (std::memcmp(memory, right.data(), right.size()) != 0) return 5;
+    if (Side::api().reach(side.context(), peer.trunk, &reference, kLarge) != memory) return 6;
+    if (Side::api().reach(side.context(), peer.trunk, &reference, kLarge + 1) != nullptr) return 7;
+    if (!parent.say(&word, 1)) return 8;
+    return pump({&side}, [&] { return peer.down; }) ? 0 : 9;
+  });
+  {
+    Side side;
+    Peer& peer = side.connect(child.hear_handle());
+    REQUIRE(pump({&side}, [&] { return peer.up; }));
+    const Shared shared(4, 3);
+    tbcclReference_t reference;
+    REQUIRE(Side::api().refer(side.context(), peer.trunk, shared.at(1), kLarge, &reference) ==
+            TBCCL_OK);
+    const Bytes plain(kLarge);
+    tbcclReference_t none;
+    REQUIRE(Side::api().refer(side.context(), peer.trunk, plain.data(), kLarge, &none) ==
+            TBCCL_FAILED);
+    REQUIRE(side.send(peer, 0, reference.bytes, sizeof reference) == TBCCL_OK);
+    uint8_t word = 0;
+    REQUIRE(child.hear(&word, 1));
+    REQUIRE(tbccl::free_shared(shared.memory).ok());
+    REQUIRE(child.say(&word, 1));
+    REQUIRE(child.hear(&word, 1));
+  }
+  REQUIRE(child.wait() == 0);
+}
+
+TEST_CASE("more allocations than a peer keeps are copied", "[shm]") {
+  const LeakCheck leaks;
+  constexpr uint64_t kMany = 270;
+  Child child([](Child& parent) {
+    Side side;
+    uint64_t next = 0;
+    bool right = true;
+    side.on_deliver = [&](Peer&, const void* header, const void* payload, uint32_t length) {
+      right = right && length == kLarge && is_frame(next, header, payload, length);
+      ++next;
+    };
+    if (!parent.say(side.listen())) return 1;
+    if (!pump({&side}, [&] { return next == kMany; })) return 2;
+    if (!right) return 3;
+    return pump({&side}, [&] { return side.peers[0]->down; }) ? 0 : 4;
+  });
+  {
+    Side side;
+    Peer& peer = side.connect(child.hear_handle());
+    REQUIRE(pump({&side}, [&] { return peer.up; }));
+    for (uint64_t i = 0; i < kMany; ++i) {
+      const Shared shared(i, 1);
+      tbcclTransportCode_t code = TBCCL_AGAIN;
+      REQUIRE(pump({&side}, [&] {
+        if (code == TBCCL_AGAIN) code = side.send(peer, i, shared.at(0), kLarge);
+        return code != TBCCL_AGAIN;
+      }));
+      REQUIRE(code == TBCCL_OK);
+      REQUIRE(
+          tbccl::free_shared(shared.memory).ok());  // the peer has its own mapping, or will have
+    }
+    REQUIRE(pump({&side}, [&] { return peer.sent.size() == kMany || peer.down; }));
+    REQUIRE_FALSE(peer.down);
+  }
+  REQUIRE(child.wait() == 0);
+}
+
+TEST_CASE("within one process large frames are delivered from the sender's own memory", "[shm]") {
+  const LeakCheck leaks;
+  Pair pair;
+  const Bytes payload = payload_of(3, kLarge);
+  const void* delivered = nullptr;
+  pair.b.on_deliver = [&](Peer&, const void*, const void* from, uint32_t) { delivered = from; };
+  REQUIRE(pair.a.send(*pair.to_b, 3, payload) == TBCCL_OK);
+  REQUIRE(pair.to_b->sent.empty());
+  REQUIRE(pair.pump_until([&] { return !pair.to_b->sent.empty(); }));
+  REQUIRE(delivered == payload.data());
+  tbcclReference_t reference;
+  REQUIRE(Side::api().refer(pair.a.context(), pair.to_b->trunk, payload.data(), kLarge,
+                            &reference) == TBCCL_OK);
+  REQUIRE(Side::api().reach(pair.b.context(), pair.to_a->trunk, &reference, kLarge) ==
+          payload.data());
+  REQUIRE(Side::api().reach(pair.b.context(), pair.to_a->trunk, &reference, kLarge + 1) == nullptr);
+}
+
+TEST_CASE("close_trunk waits until the other thread has left the memory", "[shm]") {
+  const LeakCheck leaks;
+  for (int round = 0; round < 30; ++round) {
+    Pair pair;
+    Bytes payload = payload_of(3, kLarge);
+    std::atomic<bool> inside{false};
+    bool right = true;
+    pair.b.on_deliver = [&](Peer&, const void* header, const void* from, uint32_t length) {
+      inside = true;
+      for (int i = 0; i < 20; ++i) std::this_thread::yield();
+      right = is_frame(3, header, from, length);
+    };
+    REQUIRE(pair.a.send(*pair.to_b, 3, payload) == TBCCL_OK);
+    const bool wait = round % 2 == 0;  // otherwise the two are wherever they are
+    std::thread reader([&] { pump({&pair.b}, [&] { return pair.to_a->down; }); });
+    while (wait && !inside) std::this_thread::yield();
+    pair.a.close_trunk(*pair.to_b);
+    // The memory is ours again.
+    for (auto& byte : payload) byte = 0;
+    reader.join();
+    REQUIRE(right);
+    REQUIRE(pair.to_a->gone == 1);
+    REQUIRE(pair.to_b->sent.empty());
+  }
+}
+
+TEST_CASE("both ends close from inside deliver(), and neither waits for the other", "[shm]") {
+  const LeakCheck leaks;
+  for (int round = 0; round < 20; ++round) {
+    Pair pair;
+    const Bytes payload = payload_of(3, kLarge);
+    std::atomic<int> inside{0};
+    const auto meet_and_close = [&](Side& side) {
+      return [&](Peer& peer, const void*, const void*, uint32_t) {
+        ++inside;
+        while (inside < 2) std::this_thread::yield();
+        side.close_trunk(peer);
+      };
+    };
+    pair.a.on_deliver = meet_and_close(pair.a);
+    pair.b.on_deliver = meet_and_close(pair.b);
+    REQUIRE(pair.a.send(*pair.to_b, 3, payload) == TBCCL_OK);
+    REQUIRE(pair.b.send(*pair.to_a, 3, payload) == TBCCL_OK);
+    std::thread other([&] { pump({&pair.b}, [&] { return inside == 2; }); });
+    pump({&pair.a}, [&] { return inside == 2; });
+    other.join();
+    REQUIRE(inside == 2);
+    REQUIRE_FALSE(pair.to_a->down);
+    REQUIRE_FALSE(pair.to_b->down);
+  }
+}
+
+TEST_CASE("one thread may close the sending end from inside the receiving end's deliver()",
+          "[shm]") {
+  const LeakCheck leaks;
+  Pair pair;
+  const Bytes payload = payload_of(3, kLarge);
+  int delivered = 0;
+  pair.b.on_deliver = [&](Peer&, const void*, const void*, uint32_t) {
+    ++delivered;
+    pair.a.close_trunk(*pair.to_b);
+  };
+  for (uint64_t i = 0; i < 3; ++i) REQUIRE(pair.a.send(*pair.to_b, i, payload) == TBCCL_OK);
+  REQUIRE(pair.pump_until([&] { return pair.to_a->down; }));
+  REQUIRE(delivered == 1);
+  REQUIRE(pair.to_a->gone == 1);
+}
