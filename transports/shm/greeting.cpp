@@ -14,7 +14,7 @@ Greeting parse_greeting(const uint8_t* data, size_t bytes, uint32_t magic, Greet
   right.magic = magic;
   right.layout = kLayoutVersion;
   constexpr size_t kSame = offsetof(GreetingPrefix, content);
-  if (std::memcmp(data, &right, std::min(bytes, kSame)) != 0) return Greeting::kWrong;
+  if (bytes > 0 && std::memcmp(data, &right, std::min(bytes, kSame)) != 0) return Greeting::kWrong;
   if (bytes < sizeof *prefix) return Greeting::kIncomplete;
   std::memcpy(prefix, data, sizeof *prefix);
   if (prefix->content > TBCCL_HELLO_MAX_BYTES) return Greeting::kWrong;

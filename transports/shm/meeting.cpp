@@ -170,7 +170,7 @@ int Context::meet(Trunk& trunk, uint64_t now) {
 // ended or failed.
 Greeting Context::read_greeting(Trunk& trunk, uint32_t magic, GreetingPrefix* prefix, bool* came) {
   auto& inbox = trunk.inbox;
-  Greeting greeting = Greeting::kIncomplete;
+  Greeting greeting = parse_greeting(inbox.data(), inbox.size(), magic, prefix);
   while (greeting == Greeting::kIncomplete) {
     const size_t have = inbox.size();
     const size_t wanted = have < sizeof *prefix ? sizeof *prefix : sizeof *prefix + prefix->content;
