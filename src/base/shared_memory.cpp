@@ -38,6 +38,7 @@ struct Registry {
   // Everything allocated lies between these two.
   std::atomic<uintptr_t> lowest{UINTPTR_MAX};
   std::atomic<uintptr_t> highest{0};
+  std::atomic<uint64_t> frees{0};
   bool has_token = false;
   ProcessToken token{};
 };
@@ -297,6 +298,7 @@ Status free_shared(void* memory) {
   last = std::move(at->region);
   all.allocations.erase(at);
   update_bounds(all);
+  ++all.frees;
   return {};
 }
 
@@ -316,6 +318,15 @@ bool find_shared(const void* memory, size_t bytes, SharedAllocation* found) {
   *found = {at->region->id(), offset, at->bytes};
   return true;
 }
+
+bool exists_shared(uint64_t id) {
+  Registry& all = registry();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  return std::any_of(all.allocations.begin(), all.allocations.end(),
+                     [id](const Allocation& allocation) { return allocation.region->id() == id; });
+}
+
+uint64_t shared_frees() { return registry().frees.load(std::memory_order_acquire); }
 
 Descriptor duplicate_shared(uint64_t id) {
   Registry& all = registry();

@@ -79,5 +79,8 @@ bool find_shared(const void* memory, size_t bytes, SharedAllocation* found);
 // A new descriptor of an allocation, for another process to attach to; not open if it has been
 // freed (errno 0) or descriptors have run out (errno).
 Descriptor duplicate_shared(uint64_t id);
+bool exists_shared(uint64_t id);
+// Grows with every free_shared(): whoever keeps ids looks through them when it has.
+uint64_t shared_frees();
 
 }  // namespace tbccl

@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <utility>
 
 namespace tbccl::shm {
 
 bool Allocations::add(uint64_t id, uint64_t bytes, Descriptor descriptor) {
   if (all_.size() >= kMaxAllocations || knows(id)) return false;
-  all_.push_back({id, bytes, std::move(descriptor), nullptr});
+  all_.push_back({id, bytes, std::move(descriptor), nullptr, false});
   return true;
 }
 
@@ -39,6 +40,18 @@ const void* Allocations::reach(uint64_t id, uint64_t offset, uint64_t bytes, Sta
     allocation.descriptor.reset();
   }
   return allocation.region->data() + offset;
+}
+
+bool Allocations::forget(uint64_t id) {
+  const size_t position = position_of(id);
+  if (position == all_.size()) return false;
+  if (!all_[position].kept) all_.erase(all_.begin() + static_cast<ptrdiff_t>(position));
+  return true;
+}
+
+void Allocations::keep(uint64_t id) {
+  const size_t position = position_of(id);
+  if (position < all_.size()) all_[position].kept = true;
 }
 
 void Allocations::abandon() {

@@ -216,8 +216,30 @@ int Context::look_around(uint64_t now) {
     if (met > 0) next_look_ = now;  // the next step may be possible already
     happened += met;
   }
+  if (frees_ != shared_frees()) forget_freed();
   arm_timer(now);
   return happened;
+}
+
+// Peers need not keep mapped what this process has freed. Announcements are taken back when no
+// frame can refer to them any more; until then, or while a socket is full, at the next look.
+void Context::forget_freed() {
+  const uint64_t frees = shared_frees();
+  bool all = true;
+  for (Trunk* trunk : up_) {
+    if (trunk->closed || trunk->announced.empty()) continue;
+    if (!trunk->sender.idle()) {
+      all = false;
+      continue;
+    }
+    std::erase_if(trunk->announced, [&](uint64_t id) {
+      if (exists_shared(id)) return false;
+      if (trunk->mail.forget(trunk->socket.get(), id) == Mail::Post::kSent) return true;
+      all = false;
+      return false;
+    });
+  }
+  if (all) frees_ = frees;
 }
 
 // Rings and announcements; and the end, before which everything that the peer published is

@@ -62,6 +62,7 @@ class Context {
   int look_at(Trunk& trunk);
   int settle(Trunk& trunk, bool polling);
   void ring_if_asleep(Trunk& trunk);
+  void forget_freed();
   bool take(Trunk& trunk, const void* header, const void* payload, uint32_t length, uint64_t token,
             bool* owes);
   void arm_timer(uint64_t now);
@@ -109,6 +110,7 @@ class Context {
   bool slept_ = false;      // sockets may hold rings
   uint32_t sleep_ = 0;      // number of the present or last sleep; never 0 while asleep
   uint32_t polls_ = 0;
+  uint64_t frees_ = 0;  // shared_frees() when the trunks' announcements were last looked through
   uint64_t next_look_ = 0;
   uint64_t wake_ = UINT64_MAX;  // what the timer is set to
 };

@@ -1,6 +1,5 @@
 #include "shm/mail.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -22,22 +21,33 @@ Mail::Post Mail::flush(int socket) {
 Mail::Post Mail::ring(int socket) {
   const bool behind = rest_bytes_ > 0;
   const Post flushed = flush(socket);
-  // The rest of an announcement wakes as well as a ring does.
+  // The rest of a message wakes as well as a ring does.
   if (behind || flushed != Post::kSent) return flushed;
   if (send_bytes(socket, &kRing, 1, nullptr, 0) == 1) return Post::kSent;
   return try_again(errno) ? Post::kFull : Post::kBroken;
 }
 
 Mail::Post Mail::announce(int socket, uint64_t id, uint64_t bytes, const Descriptor& descriptor) {
-  if (const Post flushed = flush(socket); flushed != Post::kSent) return flushed;
   uint8_t message[kAnnouncementBytes];
   message[0] = kAnnouncement;
   std::memcpy(message + 1, &id, sizeof id);
   std::memcpy(message + 9, &bytes, sizeof bytes);
   const int number = descriptor.get();
-  const ptrdiff_t sent = send_bytes(socket, message, sizeof message, &number, 1);
+  return post(socket, message, sizeof message, &number);
+}
+
+Mail::Post Mail::forget(int socket, uint64_t id) {
+  uint8_t message[kForgettingBytes];
+  message[0] = kForgetting;
+  std::memcpy(message + 1, &id, sizeof id);
+  return post(socket, message, sizeof message, nullptr);
+}
+
+Mail::Post Mail::post(int socket, const uint8_t* message, size_t bytes, const int* descriptor) {
+  if (const Post flushed = flush(socket); flushed != Post::kSent) return flushed;
+  const ptrdiff_t sent = send_bytes(socket, message, bytes, descriptor, descriptor ? 1 : 0);
   if (sent <= 0) return try_again(errno) || errno == ETOOMANYREFS ? Post::kFull : Post::kBroken;
-  rest_bytes_ = sizeof message - static_cast<size_t>(sent);
+  rest_bytes_ = bytes - static_cast<size_t>(sent);
   std::memcpy(rest_, message + sent, rest_bytes_);
   return Post::kSent;
 }
@@ -62,22 +72,26 @@ bool Mail::parse(const uint8_t* data, size_t bytes, Allocations& allocations) {
       ++at;
       continue;
     }
-    if (begun_bytes_ == 0 && data[at] != kAnnouncement) return false;
-    const size_t more = std::min(kAnnouncementBytes - begun_bytes_, bytes - at);
-    std::memcpy(begun_ + begun_bytes_, data + at, more);
-    begun_bytes_ += more;
-    at += more;
-    if (begun_bytes_ < kAnnouncementBytes) break;
+    begun_[begun_bytes_++] = data[at++];
+    if (begun_[0] != kAnnouncement && begun_[0] != kForgetting) return false;
+    const size_t whole = begun_[0] == kAnnouncement ? kAnnouncementBytes : kForgettingBytes;
+    if (begun_bytes_ < whole) continue;
     begun_bytes_ = 0;
-    uint64_t id = 0, size = 0;
-    std::memcpy(&id, begun_ + 1, sizeof id);
-    std::memcpy(&size, begun_ + 9, sizeof size);
-    if (received_.empty()) return false;
-    if (!allocations.add(id, size, std::move(received_.front()))) return false;
-    received_.erase(received_.begin());
+    if (!take_message(allocations)) return false;
   }
   // A descriptor comes with the first byte of its announcement, and nothing else brings one.
-  return received_.size() <= (begun_bytes_ > 0 ? 1u : 0u);
+  return received_.size() <= (begun_bytes_ > 0 && begun_[0] == kAnnouncement ? 1u : 0u);
+}
+
+bool Mail::take_message(Allocations& allocations) {
+  uint64_t id = 0, size = 0;
+  std::memcpy(&id, begun_ + 1, sizeof id);
+  if (begun_[0] == kForgetting) return allocations.forget(id);
+  std::memcpy(&size, begun_ + 9, sizeof size);
+  if (received_.empty()) return false;
+  if (!allocations.add(id, size, std::move(received_.front()))) return false;
+  received_.erase(received_.begin());
+  return true;
 }
 
 void Mail::abandon() {

@@ -124,7 +124,11 @@ const void* Context::reach(Trunk& trunk, const tbcclReference_t& reference, size
   if (trunk.closed || trunk.state != Trunk::State::kUp) return nullptr;
   Status why;
   const void* const memory = resolve(trunk, unpack(reference), bytes, &why);
-  if (memory == nullptr) log(1, fmt::format("{}: {}", trunk.name, why.text()));
+  if (memory == nullptr) {
+    log(1, fmt::format("{}: {}", trunk.name, why.text()));
+  } else if (!trunk.same_process) {
+    trunk.allocations.keep(unpack(reference).allocation);
+  }
   return memory;
 }
 

@@ -31,6 +31,8 @@ class Sender {
   void answered() { asked_ = false; }
   // It matters to this end when the peer consumes.
   bool awaiting() const { return asked_ || owed_ > 0; }
+  // Everything that was sent has been consumed, as far as this moment tells.
+  bool idle() const { return theirs_->consumed.load(std::memory_order_acquire) == published_; }
   // No callback is made any more.
   void stop();
 

@@ -7,7 +7,6 @@
 
 #include "base/shared_memory.h"
 #include "rig.h"
-#include "shm/layout.h"
 
 using namespace rig;
 
@@ -140,7 +139,6 @@ TEST_CASE("callbacks may close their trunk", "[shm]") {
   SECTION("sent, inside send()") {
     pair.a.on_sent = [&](Peer& peer, uint64_t) { close(peer); };
     REQUIRE(pair.a.send(*pair.to_b, 1, payload) == TBCCL_OK);
-    REQUIRE(pair.a.send(*pair.to_b, 2, payload) == TBCCL_FAILED);
   }
   SECTION("sent, inside poll()") {
     pair.a.on_sent = [&](Peer& peer, uint64_t) { close(peer); };
@@ -213,8 +211,4 @@ TEST_CASE("a forked child that closes its copy does not disturb the parent", "[s
   REQUIRE(pair.pump_until([&] { return pair.to_a->frames.size() == 2; }));
   REQUIRE(pair.to_a->frames[0].payload == large);
   REQUIRE_FALSE(pair.to_b->down);
-}
-
-TEST_CASE("an idle trunk costs little memory", "[shm]") {
-  REQUIRE(tbccl::shm::kTrunkRegionBytes < 1u << 20);
 }

@@ -192,6 +192,11 @@ TEST_CASE("mail that makes no sense ends the trunk", "[shm]") {
     REQUIRE(say(h.raw.socket, message.data(), message.size(), {descriptor, descriptor}));
     h.ends_with("makes no sense");
   }
+  SECTION("forgetting what was never announced") {
+    const Bytes message(9, 'f');
+    REQUIRE(say(h.raw.socket, message.data(), message.size()));
+    h.ends_with("makes no sense");
+  }
   SECTION("too many") {
     for (uint64_t id = 1; id <= shm::kMaxAllocations + 1; ++id) {
       h.announce(id, kLarge, descriptor);

@@ -11,6 +11,16 @@ namespace {
 
 constexpr uint32_t kLarge = 100'000;
 
+// Mappings of a context without trunks, and of one with a trunk to another process: two boards, two
+// regions.
+#ifdef __linux__
+constexpr int kOwnBoard = 1;
+constexpr int kOneTrunk = 4;
+#else
+constexpr int kOwnBoard = 0;  // they cannot be counted
+constexpr int kOneTrunk = 0;
+#endif
+
 // Shared memory with the payloads of frames `first`, `first` + 1, ... one behind the other.
 struct Shared {
   uint8_t* memory = nullptr;
@@ -43,7 +53,7 @@ TEST_CASE("frames are delivered straight from a shared allocation of another pro
     if (!pump({&side}, [&] { return next == kFrames; })) return 2;
     if (!right) return 3;
     if (!pump({&side}, [&] { return side.peers[0]->down; })) return 4;
-    return our_mappings() == 1 ? 0 : 5;  // its own board
+    return our_mappings() == kOwnBoard ? 0 : 5;
   });
   {
     Side side;
@@ -132,18 +142,61 @@ TEST_CASE("more allocations than a peer keeps are copied", "[shm]") {
     Side side;
     Peer& peer = side.connect(child.hear_handle());
     REQUIRE(pump({&side}, [&] { return peer.up; }));
+    std::vector<Shared> all;
     for (uint64_t i = 0; i < kMany; ++i) {
-      const Shared shared(i, 1);
+      all.emplace_back(i, 1);
       tbcclTransportCode_t code = TBCCL_AGAIN;
       REQUIRE(pump({&side}, [&] {
-        if (code == TBCCL_AGAIN) code = side.send(peer, i, shared.at(0), kLarge);
+        if (code == TBCCL_AGAIN) code = side.send(peer, i, all[i].at(0), kLarge);
         return code != TBCCL_AGAIN;
       }));
       REQUIRE(code == TBCCL_OK);
-      REQUIRE(
-          tbccl::free_shared(shared.memory).ok());  // the peer has its own mapping, or will have
     }
     REQUIRE(pump({&side}, [&] { return peer.sent.size() == kMany || peer.down; }));
+    REQUIRE_FALSE(peer.down);
+    for (const Shared& shared : all) REQUIRE(tbccl::free_shared(shared.memory).ok());
+  }
+  REQUIRE(child.wait() == 0);
+}
+
+TEST_CASE("a peer does not keep what was freed", "[shm]") {
+  const LeakCheck leaks;
+  constexpr uint64_t kMany = 600;  // more than it would keep
+  Child child([](Child& parent) {
+    Side side;
+    uint64_t next = 0;
+    bool right = true;
+    side.on_deliver = [&](Peer&, const void* header, const void* payload, uint32_t length) {
+      right = right && length == kLarge && is_frame(next, header, payload, length);
+      ++next;
+    };
+    if (!parent.say(side.listen())) return 1;
+    if (!pump({&side}, [&] { return next == kMany; })) return 2;
+    if (!right) return 3;
+    if (!pump({&side}, [] { return our_mappings() == kOneTrunk; })) return 4;
+    if (side.send(*side.peers[0], 0, nullptr, 0) != TBCCL_OK) return 5;
+    return pump({&side}, [&] { return side.peers[0]->down; }) ? 0 : 6;
+  });
+  {
+    Side side;
+    Peer& peer = side.connect(child.hear_handle());
+    REQUIRE(pump({&side}, [&] { return peer.up; }));
+    int copied = 0;
+    for (uint64_t i = 0; i < kMany; ++i) {
+      const Shared shared(i, 1);
+      REQUIRE(side.send(peer, i, shared.at(0), kLarge) == TBCCL_OK);
+      copied += peer.sent.size() == i + 1;
+      REQUIRE(pump({&side}, [&] { return peer.sent.size() == i + 1 || peer.down; }));
+      REQUIRE(tbccl::free_shared(shared.memory).ok());
+      if (i % 100 == 0) {
+        // Time for a look at what was freed.
+        Side::api().sleeping(side.context(), 1);
+        side.poll();
+        Side::api().sleeping(side.context(), 0);
+      }
+    }
+    REQUIRE(copied == 0);
+    REQUIRE(pump({&side}, [&] { return peer.frames.size() == 1 || peer.down; }));
     REQUIRE_FALSE(peer.down);
   }
   REQUIRE(child.wait() == 0);
