@@ -1,5 +1,5 @@
-// One all-reduce of 8 bytes between two ranks, taken apart: what each layer costs on top of the bare
-// exchange below it. Rows of two threads are two ranks; their time is that of one exchange.
+// One all-reduce of 8 bytes between two ranks, taken apart: what each layer costs on top of the
+// bare exchange below it. Rows of two threads are two ranks; their time is that of one exchange.
 //
 //   line, socket   two threads exchange a cache line, or 8 bytes over loopback TCP: the floor
 //   lane           Lane::run with the call ready: token, number, publishing or sending, folding
@@ -147,8 +147,7 @@ void lane(benchmark::State& state) {
   engine::Call call;
   if (!comm->communicator->prepare(operation(values), &call).ok()) state.SkipWithError("prepare");
   for (auto _ : state) {
-    const Status status =
-        comm->communicator->lane().run(comm->communicator->channel(), call);
+    const Status status = comm->communicator->lane().run(comm->communicator->channel(), call);
     if (!status.ok()) state.SkipWithError("run");
   }
 }
@@ -168,7 +167,8 @@ void prepare(benchmark::State& state) {
   float values[2] = {};
   for (auto _ : state) {
     engine::Call ready;
-    if (!comm->communicator->prepare(operation(values), &ready).ok()) state.SkipWithError("prepare");
+    if (!comm->communicator->prepare(operation(values), &ready).ok())
+      state.SkipWithError("prepare");
     benchmark::DoNotOptimize(ready);
   }
 }

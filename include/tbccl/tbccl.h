@@ -48,38 +48,29 @@ extern "C" {
 
 /* ---- result codes (NCCL's numbers where NCCL has them) ------------------------------------ */
 
-typedef TBCCL_ENUM {
-  tbcclSuccess = 0,
-  tbcclSystemError = 2,     /* the operating system refused something */
-  tbcclInternalError = 3,   /* a bug in tbccl */
-  tbcclInvalidArgument = 4, /* no effect; the communicator stays usable */
-  tbcclInvalidUsage = 5,    /* ranks disagree about a call, use after fork, use of a broken handle */
-  tbcclRemoteError = 6,     /* a peer is gone or unreachable */
-  tbcclInProgress = 7,      /* not finished yet; nothing is broken */
-  tbcclTimeout = 8,         /* the operation's deadline passed */
-  tbcclAborted = 16         /* tbcclCommAbort was called, here or on another rank */
+typedef TBCCL_ENUM{
+    tbcclSuccess = 0,         tbcclSystemError = 2, /* the operating system refused something */
+    tbcclInternalError = 3,                         /* a bug in tbccl */
+    tbcclInvalidArgument = 4,                       /* no effect; the communicator stays usable */
+    tbcclInvalidUsage = 5, /* ranks disagree about a call, use after fork, use of a broken handle */
+    tbcclRemoteError = 6,  /* a peer is gone or unreachable */
+    tbcclInProgress = 7,   /* not finished yet; nothing is broken */
+    tbcclTimeout = 8,      /* the operation's deadline passed */
+    tbcclAborted = 16      /* tbcclCommAbort was called, here or on another rank */
 } tbcclResult_t;
 
 /* ---- types and operators ------------------------------------------------------------------- */
 
-typedef TBCCL_ENUM {
-  tbcclInt8 = 0,
-  tbcclUint8 = 1,
-  tbcclInt32 = 2,
-  tbcclUint32 = 3,
-  tbcclInt64 = 4,
-  tbcclUint64 = 5,
-  tbcclFloat16 = 6,
-  tbcclFloat32 = 7,
-  tbcclFloat64 = 8,
-  tbcclBfloat16 = 9,
-  tbcclFloat8e4m3 = 10, /* OCP e4m3fn: no infinities, one NaN pattern per sign */
-  tbcclFloat8e5m2 = 11,
-  tbcclInt16 = 16,
-  tbcclUint16 = 17,
-  tbcclBool = 18,      /* one byte; any non-zero byte is true, results are 0 or 1 */
-  tbcclComplex64 = 19, /* two float32 */
-  tbcclComplex128 = 20 /* two float64 */
+typedef TBCCL_ENUM{
+    tbcclInt8 = 0,        tbcclUint8 = 1,   tbcclInt32 = 2,   tbcclUint32 = 3,  tbcclInt64 = 4,
+    tbcclUint64 = 5,      tbcclFloat16 = 6, tbcclFloat32 = 7, tbcclFloat64 = 8, tbcclBfloat16 = 9,
+    tbcclFloat8e4m3 = 10, /* OCP e4m3fn: no infinities, one NaN pattern per sign */
+    tbcclFloat8e5m2 = 11, tbcclInt16 = 16,  tbcclUint16 = 17, tbcclBool = 18, /* one byte; any
+                                                                                 non-zero byte is
+                                                                                 true, results are 0
+                                                                                 or 1 */
+    tbcclComplex64 = 19,                                                      /* two float32 */
+    tbcclComplex128 = 20                                                      /* two float64 */
 } tbcclDataType_t;
 
 /*
@@ -88,26 +79,25 @@ typedef TBCCL_ENUM {
  * sum, prod, avg and pre-multiplied sum; bool takes min, max, bitwise and logical. A user
  * function takes any type. Other pairs are tbcclInvalidArgument.
  */
-typedef TBCCL_ENUM {
-  tbcclSum = 0,
-  tbcclProd = 1,
-  tbcclMax = 2,
-  tbcclMin = 3,
-  tbcclAvg = 4,
-  tbcclBitAnd = 16,
-  tbcclBitOr = 17,
-  tbcclBitXor = 18,
-  tbcclLogicalAnd = 19,
-  tbcclLogicalOr = 20,
-  tbcclLogicalXor = 21,
-  tbcclRedOpDynamic = 0x1000, /* operators made by tbcclRedOpCreate* are numbered from here on */
-  tbcclRedOpMax = 0x7fffffff
-} tbcclRedOp_t;
+typedef TBCCL_ENUM{
+    tbcclSum = 0,
+    tbcclProd = 1,
+    tbcclMax = 2,
+    tbcclMin = 3,
+    tbcclAvg = 4,
+    tbcclBitAnd = 16,
+    tbcclBitOr = 17,
+    tbcclBitXor = 18,
+    tbcclLogicalAnd = 19,
+    tbcclLogicalOr = 20,
+    tbcclLogicalXor = 21,
+    tbcclRedOpDynamic = 0x1000, /* operators made by tbcclRedOpCreate* are numbered from here on */
+    tbcclRedOpMax = 0x7fffffff} tbcclRedOp_t;
 
 /* ---- handles ------------------------------------------------------------------------------- */
 
-typedef struct tbcclComm *tbcclComm_t;
-typedef struct tbcclRequest *tbcclRequest_t;
+typedef struct tbcclComm* tbcclComm_t;
+typedef struct tbcclRequest* tbcclRequest_t;
 
 #define TBCCL_UNIQUE_ID_BYTES 128
 typedef struct {
@@ -132,70 +122,71 @@ typedef struct {
 typedef struct {
   size_t size;
   unsigned int magic;
-  unsigned int version;           /* TBCCL_VERSION_CODE of the header that was compiled against */
-  int64_t timeoutMs;              /* of one operation; 0 = none.     TBCCL_TIMEOUT (seconds) */
-  int64_t connectTimeoutMs;       /* of rendezvous and connecting.   TBCCL_CONNECT_TIMEOUT (seconds) */
-  int deterministic;              /* 1: bits depend on inputs, type, operator and n only */
-  const char *algorithms;         /* NCCL's grammar.                 TBCCL_ALGO */
-  const char *transports;         /* "tcp,shm" or "^verbs".          TBCCL_TRANSPORT */
-  const char *cabling;            /* path of a cabling file.         TBCCL_CABLING */
-  const char *commName;           /* appears in messages and logs */
+  unsigned int version;     /* TBCCL_VERSION_CODE of the header that was compiled against */
+  int64_t timeoutMs;        /* of one operation; 0 = none.     TBCCL_TIMEOUT (seconds) */
+  int64_t connectTimeoutMs; /* of rendezvous and connecting.   TBCCL_CONNECT_TIMEOUT (seconds) */
+  int deterministic;        /* 1: bits depend on inputs, type, operator and n only */
+  const char* algorithms;   /* NCCL's grammar.                 TBCCL_ALGO */
+  const char* transports;   /* "tcp,shm" or "^verbs".          TBCCL_TRANSPORT */
+  const char* cabling;      /* path of a cabling file.         TBCCL_CABLING */
+  const char* commName;     /* appears in messages and logs */
 } tbcclConfig_t;
 
-#define TBCCL_CONFIG_INITIALIZER                                                               \
-  {                                                                                            \
-    sizeof(tbcclConfig_t), TBCCL_CONFIG_MAGIC, TBCCL_VERSION_CODE, TBCCL_UNSET_I64,            \
-        TBCCL_UNSET_I64, TBCCL_UNSET_INT, NULL, NULL, NULL, NULL                               \
+#define TBCCL_CONFIG_INITIALIZER                                                    \
+  {                                                                                 \
+    sizeof(tbcclConfig_t), TBCCL_CONFIG_MAGIC, TBCCL_VERSION_CODE, TBCCL_UNSET_I64, \
+        TBCCL_UNSET_I64, TBCCL_UNSET_INT, NULL, NULL, NULL, NULL                    \
   }
 
 /* ---- version and errors -------------------------------------------------------------------- */
 
 /* Stores TBCCL_VERSION_CODE of the library in *version. */
-TBCCL_API tbcclResult_t tbcclGetVersion(int *version);
+TBCCL_API tbcclResult_t tbcclGetVersion(int* version);
 
 /* A static text for a code; never NULL. */
-TBCCL_API const char *tbcclGetErrorString(tbcclResult_t result);
+TBCCL_API const char* tbcclGetErrorString(tbcclResult_t result);
 
 /* What happened last: on `comm`, or, if that is NULL, in a call of this thread that had no
  * communicator (initialisation, bad arguments). Never NULL; valid until this thread's next call
  * of tbcclGetLastError. */
-TBCCL_API const char *tbcclGetLastError(tbcclComm_t comm);
+TBCCL_API const char* tbcclGetLastError(tbcclComm_t comm);
 
 /* ---- communicators ------------------------------------------------------------------------- */
 
 /* Makes an id and starts listening for the ranks that will use it, in this process, until all of
  * them have come or the connect time-out has passed. One process calls it and gives the 128
  * bytes to all ranks by any means. */
-TBCCL_API tbcclResult_t tbcclGetUniqueId(tbcclUniqueId *uniqueId);
+TBCCL_API tbcclResult_t tbcclGetUniqueId(tbcclUniqueId* uniqueId);
 
 /* Joins `nranks` ranks that hold the same id. Collective; blocks until all have joined or the
  * connect time-out has passed. On an error *comm is NULL. */
-TBCCL_API tbcclResult_t tbcclCommInitRank(tbcclComm_t *comm, int nranks, tbcclUniqueId id, int rank);
-TBCCL_API tbcclResult_t tbcclCommInitRankConfig(tbcclComm_t *comm, int nranks, tbcclUniqueId id,
-                                                int rank, const tbcclConfig_t *config);
+TBCCL_API tbcclResult_t tbcclCommInitRank(tbcclComm_t* comm, int nranks, tbcclUniqueId id,
+                                          int rank);
+TBCCL_API tbcclResult_t tbcclCommInitRankConfig(tbcclComm_t* comm, int nranks, tbcclUniqueId id,
+                                                int rank, const tbcclConfig_t* config);
 
 /* Makes `nranks` communicators of one group inside this process; comms[i] is rank i. */
-TBCCL_API tbcclResult_t tbcclCommInitAll(tbcclComm_t *comms, int nranks);
+TBCCL_API tbcclResult_t tbcclCommInitAll(tbcclComm_t* comms, int nranks);
 
 /* Joins as the environment says: TBCCL_RANK, TBCCL_SIZE, TBCCL_RENDEZVOUS=host:port (rank 0
  * listens there; IPv6 as [addr]:port). `config` may be NULL. Without these variables: a group of
  * one rank. */
-TBCCL_API tbcclResult_t tbcclCommInitEnv(tbcclComm_t *comm, const tbcclConfig_t *config);
+TBCCL_API tbcclResult_t tbcclCommInitEnv(tbcclComm_t* comm, const tbcclConfig_t* config);
 
 /* All-gather given by the caller: every rank contributes `bytes` bytes of `send`; afterwards
  * `recv` holds nranks * bytes, in rank order. Returns 0 on success. Called only while the init
  * function runs, on its thread, the same number of times on every rank. */
-typedef int (*tbcclExchangeFn)(void *context, const void *send, void *recv, size_t bytes);
-TBCCL_API tbcclResult_t tbcclCommInitExchange(tbcclComm_t *comm, int nranks, int rank,
-                                              tbcclExchangeFn allgather, void *context,
-                                              const tbcclConfig_t *config);
+typedef int (*tbcclExchangeFn)(void* context, const void* send, void* recv, size_t bytes);
+TBCCL_API tbcclResult_t tbcclCommInitExchange(tbcclComm_t* comm, int nranks, int rank,
+                                              tbcclExchangeFn allgather, void* context,
+                                              const tbcclConfig_t* config);
 
-TBCCL_API tbcclResult_t tbcclCommCount(tbcclComm_t comm, int *count);
-TBCCL_API tbcclResult_t tbcclCommUserRank(tbcclComm_t comm, int *rank);
+TBCCL_API tbcclResult_t tbcclCommCount(tbcclComm_t comm, int* count);
+TBCCL_API tbcclResult_t tbcclCommUserRank(tbcclComm_t comm, int* rank);
 
 /* The communicator's state: tbcclSuccess, or the first error that broke it, also when no call
  * was running at the time. */
-TBCCL_API tbcclResult_t tbcclCommGetAsyncError(tbcclComm_t comm, tbcclResult_t *asyncError);
+TBCCL_API tbcclResult_t tbcclCommGetAsyncError(tbcclComm_t comm, tbcclResult_t* asyncError);
 
 /* Waits for everything outstanding and says goodbye to the peers, so that none of them takes
  * this rank's end for a failure. Collective. Afterwards only destroy is useful. */
@@ -223,18 +214,19 @@ TBCCL_API tbcclResult_t tbcclCommAbort(tbcclComm_t comm);
  * After fork() parent and child share it: a child must not write to it.
  * tbcclMemFree takes what tbcclMemAlloc gave (NULL: nothing happens), when no call that uses it is
  * in progress. Any thread.
- * Errors: tbcclInvalidArgument (*memory is then untouched), tbcclSystemError when the system has none.
+ * Errors: tbcclInvalidArgument (*memory is then untouched), tbcclSystemError when the system has
+ * none.
  */
-TBCCL_API tbcclResult_t tbcclMemAlloc(void **memory, size_t bytes);
-TBCCL_API tbcclResult_t tbcclMemFree(void *memory);
+TBCCL_API tbcclResult_t tbcclMemAlloc(void** memory, size_t bytes);
+TBCCL_API tbcclResult_t tbcclMemFree(void* memory);
 
 /* ---- operators made by the user ------------------------------------------------------------ */
 
-typedef TBCCL_ENUM { tbcclScalarHostImmediate = 1 } tbcclScalarResidence_t;
+typedef TBCCL_ENUM{tbcclScalarHostImmediate = 1} tbcclScalarResidence_t;
 
 /* Sum of scalar * x, where each rank gives its own scalar of type `datatype` (read before this
  * returns). Float, float8, integer and complex types. */
-TBCCL_API tbcclResult_t tbcclRedOpCreatePreMulSum(tbcclRedOp_t *op, const void *scalar,
+TBCCL_API tbcclResult_t tbcclRedOpCreatePreMulSum(tbcclRedOp_t* op, const void* scalar,
                                                   tbcclDataType_t datatype,
                                                   tbcclScalarResidence_t residence,
                                                   tbcclComm_t comm);
@@ -242,9 +234,9 @@ TBCCL_API tbcclResult_t tbcclRedOpCreatePreMulSum(tbcclRedOp_t *op, const void *
 /* inout[i] = in[i] (op) inout[i] for count elements, where `in` holds the contribution of the
  * lower ranks: an operator that does not commute (commutative = 0) is applied in rank order.
  * Must be associative. May be called from any thread, several at once; must not call tbccl. */
-typedef void (*tbcclReduceFn)(const void *in, void *inout, size_t count, tbcclDataType_t datatype,
-                              void *context);
-TBCCL_API tbcclResult_t tbcclRedOpCreate(tbcclRedOp_t *op, tbcclReduceFn function, void *context,
+typedef void (*tbcclReduceFn)(const void* in, void* inout, size_t count, tbcclDataType_t datatype,
+                              void* context);
+TBCCL_API tbcclResult_t tbcclRedOpCreate(tbcclRedOp_t* op, tbcclReduceFn function, void* context,
                                          int commutative, tbcclComm_t comm);
 
 /* The operator may be destroyed as soon as the last call that uses it has returned, complete or
@@ -256,49 +248,44 @@ TBCCL_API tbcclResult_t tbcclRedOpDestroy(tbcclRedOp_t op, tbcclComm_t comm);
  * once and stores a request, to be given to test or wait, or freed. Inside a group see there. */
 
 /* recvbuff[i] = op over all ranks of sendbuff[i]; count elements; same bits on every rank. */
-TBCCL_API tbcclResult_t tbcclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
+TBCCL_API tbcclResult_t tbcclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                                        tbcclDataType_t datatype, tbcclRedOp_t op, tbcclComm_t comm,
-                                       tbcclRequest_t *request);
+                                       tbcclRequest_t* request);
 
 /* recvbuff of every rank = sendbuff of `root`. sendbuff is read on the root only. */
-TBCCL_API tbcclResult_t tbcclBroadcast(const void *sendbuff, void *recvbuff, size_t count,
+TBCCL_API tbcclResult_t tbcclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
                                        tbcclDataType_t datatype, int root, tbcclComm_t comm,
-                                       tbcclRequest_t *request);
+                                       tbcclRequest_t* request);
 
 /* Sends count elements to `peer`, where a receive with the same count, type and tag must meet
  * them. Messages between two ranks with the same tag are received in the order sent. tag >= 0.
  * A blocking send returns when sendbuff may be reused. */
-TBCCL_API tbcclResult_t tbcclSend(const void *sendbuff, size_t count, tbcclDataType_t datatype,
-                                  int peer, int tag, tbcclComm_t comm, tbcclRequest_t *request);
+TBCCL_API tbcclResult_t tbcclSend(const void* sendbuff, size_t count, tbcclDataType_t datatype,
+                                  int peer, int tag, tbcclComm_t comm, tbcclRequest_t* request);
 
 /* Receives from `peer`, or from whoever comes first with TBCCL_ANY_SOURCE (tbcclRequestSource
  * then tells who). */
-TBCCL_API tbcclResult_t tbcclRecv(void *recvbuff, size_t count, tbcclDataType_t datatype, int peer,
-                                  int tag, tbcclComm_t comm, tbcclRequest_t *request);
+TBCCL_API tbcclResult_t tbcclRecv(void* recvbuff, size_t count, tbcclDataType_t datatype, int peer,
+                                  int tag, tbcclComm_t comm, tbcclRequest_t* request);
 
 /* Returns on no rank before every rank has called it. */
-TBCCL_API tbcclResult_t tbcclBarrier(tbcclComm_t comm, tbcclRequest_t *request);
+TBCCL_API tbcclResult_t tbcclBarrier(tbcclComm_t comm, tbcclRequest_t* request);
 
 /* ---- the general form ---------------------------------------------------------------------- */
 
-typedef TBCCL_ENUM {
-  tbcclOpAllReduce = 0,
-  tbcclOpBroadcast = 1,
-  tbcclOpSend = 2,
-  tbcclOpRecv = 3,
-  tbcclOpBarrier = 4
-} tbcclOperation_t;
+typedef TBCCL_ENUM{tbcclOpAllReduce = 0, tbcclOpBroadcast = 1, tbcclOpSend = 2, tbcclOpRecv = 3,
+                   tbcclOpBarrier = 4} tbcclOperation_t;
 
-typedef TBCCL_ENUM {
-  tbcclStartNow = 0,
-  tbcclStartWhenFlag = 1,      /* when *flag == flagValue (an aligned 32-bit word; the writer uses
-                                  release order; looked at by the library's threads) */
-  tbcclStartWhenDescriptor = 2 /* when `descriptor` becomes readable; it is not read */
+typedef TBCCL_ENUM{
+    tbcclStartNow = 0,
+    tbcclStartWhenFlag = 1,      /* when *flag == flagValue (an aligned 32-bit word; the writer uses
+                                    release order; looked at by the library's threads) */
+    tbcclStartWhenDescriptor = 2 /* when `descriptor` becomes readable; it is not read */
 } tbcclStartWhen_t;
 
 /* Called once, on one of the library's threads, when the request has completed; `result` is what
  * wait would return. May submit further calls with a request, must not block on one. */
-typedef void (*tbcclCallback_t)(void *context, tbcclResult_t result);
+typedef void (*tbcclCallback_t)(void* context, tbcclResult_t result);
 
 #define TBCCL_CALL_MAGIC 0x7bcc1ca1u
 
@@ -312,8 +299,8 @@ typedef struct {
   unsigned int version;
   tbcclOperation_t operation;
   tbcclComm_t comm;
-  const void *sendbuff;
-  void *recvbuff;
+  const void* sendbuff;
+  void* recvbuff;
   size_t count;
   tbcclDataType_t datatype;
   tbcclRedOp_t op;
@@ -321,29 +308,28 @@ typedef struct {
   int tag;
   int64_t timeoutMs; /* TBCCL_UNSET_I64: the communicator's; 0: none */
   tbcclCallback_t callback;
-  void *callbackContext;
+  void* callbackContext;
   tbcclStartWhen_t startWhen;
-  const volatile uint32_t *flag;
+  const volatile uint32_t* flag;
   uint32_t flagValue;
   int descriptor;
 } tbcclCall_t;
 
-#define TBCCL_CALL_INITIALIZER                                                                 \
-  {                                                                                            \
-    sizeof(tbcclCall_t), TBCCL_CALL_MAGIC, TBCCL_VERSION_CODE, tbcclOpAllReduce, NULL, NULL,   \
-        NULL, 0, tbcclInt8, tbcclSum, 0, 0, TBCCL_UNSET_I64, NULL, NULL, tbcclStartNow, NULL,  \
-        0, -1                                                                                  \
+#define TBCCL_CALL_INITIALIZER                                                                     \
+  {                                                                                                \
+    sizeof(tbcclCall_t), TBCCL_CALL_MAGIC, TBCCL_VERSION_CODE, tbcclOpAllReduce, NULL, NULL, NULL, \
+        0, tbcclInt8, tbcclSum, 0, 0, TBCCL_UNSET_I64, NULL, NULL, tbcclStartNow, NULL, 0, -1      \
   }
 
 /* Submits one operation; `request` as for the named functions, which are its short forms. */
-TBCCL_API tbcclResult_t tbcclSubmit(const tbcclCall_t *call, tbcclRequest_t *request);
+TBCCL_API tbcclResult_t tbcclSubmit(const tbcclCall_t* call, tbcclRequest_t* request);
 
 /* ---- requests ------------------------------------------------------------------------------
  * A completed request stays valid until it is freed. wait and test do not free it. One thread at
  * a time may wait for a request. */
 
 /* *done = 1 and the operation's result, or *done = 0 and tbcclSuccess. Never blocks. */
-TBCCL_API tbcclResult_t tbcclTest(tbcclRequest_t request, int *done);
+TBCCL_API tbcclResult_t tbcclTest(tbcclRequest_t request, int* done);
 
 /* Waits up to timeoutMs (negative: as long as the operation's own deadline allows). Running out
  * of timeoutMs returns tbcclInProgress and breaks nothing. */
@@ -351,18 +337,18 @@ TBCCL_API tbcclResult_t tbcclWait(tbcclRequest_t request, int64_t timeoutMs);
 
 /* Waits until one of `count` requests is complete; *index tells which (NULL entries are skipped;
  * count of non-NULL entries 0: tbcclInvalidArgument). Returns that operation's result. */
-TBCCL_API tbcclResult_t tbcclWaitAny(int count, const tbcclRequest_t *requests, int *index,
+TBCCL_API tbcclResult_t tbcclWaitAny(int count, const tbcclRequest_t* requests, int* index,
                                      int64_t timeoutMs);
 
 /* Waits for all of them (NULL entries are skipped); returns the first error in array order. */
-TBCCL_API tbcclResult_t tbcclWaitAll(int count, const tbcclRequest_t *requests, int64_t timeoutMs);
+TBCCL_API tbcclResult_t tbcclWaitAll(int count, const tbcclRequest_t* requests, int64_t timeoutMs);
 
 /* The rank that a completed receive came from. */
-TBCCL_API tbcclResult_t tbcclRequestSource(tbcclRequest_t request, int *source);
+TBCCL_API tbcclResult_t tbcclRequestSource(tbcclRequest_t request, int* source);
 
 /* Frees the request and sets *request to NULL. An active operation is detached: it goes on, its
  * buffers stay the library's until it is complete. */
-TBCCL_API tbcclResult_t tbcclRequestFree(tbcclRequest_t *request);
+TBCCL_API tbcclResult_t tbcclRequestFree(tbcclRequest_t* request);
 
 /* ---- groups --------------------------------------------------------------------------------
  * Calls between start and end (nestable, per thread) are submitted together at the outermost

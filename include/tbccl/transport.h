@@ -176,8 +176,8 @@ typedef struct {
   tbcclTransportCode_t (*refer)(tbcclTransportContext_t* context, tbcclTrunk_t* trunk,
                                 const void* memory, size_t bytes, tbcclReference_t* reference);
   /* reach: the memory behind a reference of the peer's, readable here; NULL if it makes no sense.
-   * It stays mapped until the trunk is closed, also when the peer has freed it, unless both ends
-   * are one process. */
+   * It stays mapped until the peer has freed it, or, if the trunk ends before, until the context is
+   * closed; one mapping serves both ends where they are one process. */
   const void* (*reach)(tbcclTransportContext_t* context, tbcclTrunk_t* trunk,
                        const tbcclReference_t* reference, size_t bytes);
   /* board: 1 and *board filled, or 0. */

@@ -136,8 +136,8 @@ std::string Cost::text() const {
     return fmt::format(
         "{} turn{} of a board: latency {}, processor {} ({:.4g} B copied, {:.4g} B reduced, "
         "x{:.2g} for its host)",
-        steps, steps == 1 ? "" : "s", microseconds(latency), microseconds(processor),
-        busiest.moved, busiest.reduced, share);
+        steps, steps == 1 ? "" : "s", microseconds(latency), microseconds(processor), busiest.moved,
+        busiest.reduced, share);
   }
   return fmt::format(
       "{} step{}: latency {}, wire {}, processor {} ({:.3g} messages, {:.4g} B moved, {:.4g} B "

@@ -43,8 +43,8 @@ struct Cost {
   double processor = 0;  // ns
   Work busiest;
   bool board = false;  // steps are turns of a board
-  double share = 1;  // processor time of a host over that of its busiest rank, at least 1
-  double rate = 0;   // bytes per ns: vector bytes over ns
+  double share = 1;    // processor time of a host over that of its busiest rank, at least 1
+  double rate = 0;     // bytes per ns: vector bytes over ns
 
   std::string text() const;  // the formula with its numbers
 };

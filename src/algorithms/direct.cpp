@@ -15,7 +15,8 @@
 //   all receives can be open at once; in place the fold overwrites what is being sent, so it waits
 //   for release, which must not wait for the fold: whole slots.
 // Cost.  One latency; n - 1 vectors each way: for small vectors, and few ranks.
-// Broadcast.  The root sends its vector to everybody. For few ranks, or where a board makes one copy
+// Broadcast.  The root sends its vector to everybody. For few ranks, or where a board makes one
+// copy
 //   of it serve all.
 #include <algorithm>
 

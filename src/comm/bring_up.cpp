@@ -189,10 +189,11 @@ Status BringUp::introduce() {
       any = any || shared;
       const bool network = tcp_[static_cast<size_t>(a)] && tcp_[static_cast<size_t>(b)];
       if (shared || network) continue;
-      return {tbcclInvalidArgument,
-              fmt::format("ranks {} and {} have no transport in common (TBCCL_TRANSPORT): allow tcp "
-                          "on both, or shm if they are on one host",
-                          b, a)};
+      return {
+          tbcclInvalidArgument,
+          fmt::format("ranks {} and {} have no transport in common (TBCCL_TRANSPORT): allow tcp "
+                      "on both, or shm if they are on one host",
+                      b, a)};
     }
   }
   if (any) basis.use_shared_memory(every_pair(&BringUp::wants_shared));
@@ -421,12 +422,14 @@ Status BringUp::connect() {
 Status BringUp::agree() {
   // A trunk that never came up used up the deadline; the others are waiting at most as long.
   std::vector<std::string> all;
-  Status status = c_.control_->all_gather(on_board_ ? kOnBoard : kReady, deadline_ + 5'000'000'000, &all);
+  Status status =
+      c_.control_->all_gather(on_board_ ? kOnBoard : kReady, deadline_ + 5'000'000'000, &all);
   if (!status.ok()) {
     if (Status cause = early_failure(); !cause.ok()) return cause;
     return status;
   }
-  const bool shared = std::all_of(all.begin(), all.end(), [](const auto& a) { return a == kOnBoard; });
+  const bool shared =
+      std::all_of(all.begin(), all.end(), [](const auto& a) { return a == kOnBoard; });
   if (!shared && on_board_) c_.lane_->leave_board(c_.channel_);
   return {};
 }

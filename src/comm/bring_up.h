@@ -4,9 +4,10 @@
 //   2. introduce   hosts, cores and settings are exchanged; rank 0's cabling, algorithm choice and
 //                  costs become everybody's basis, differences are reported
 //   3. listen      one listener per address that a trunk ends at; handles are exchanged
-//   4. connect     trunks per pair: shared memory within a host; else one per cable, and one over the
-//                  rendezvous network, which is a fallback where the pair has cables; the lower rank
-//                  connects
+//   4. connect     trunks per pair: shared memory within a host; else one per cable, and one over
+//   the
+//                  rendezvous network, which is a fallback where the pair has cables; the lower
+//                  rank connects
 //   5. agree       everybody is connected, or everybody gives up; if all share a board it is used
 //
 // Every step has the connect time-out's deadline; every failure names the ranks it is about.

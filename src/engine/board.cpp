@@ -11,12 +11,12 @@
 namespace tbccl::engine {
 namespace {
 
-constexpr uint32_t kInputReferred = 1;   // instead of a copy; in an operation's first turn
-constexpr uint32_t kOutputReferred = 2;  // results will be, instead of copies
+constexpr uint32_t kInputReferred = 1;      // instead of a copy; in an operation's first turn
+constexpr uint32_t kOutputReferred = 2;     // results will be, instead of copies
 constexpr uint64_t kReferFrom = 64 * 1024;  // bytes of a vector for which references pay
 constexpr uint64_t kSlice = 64 * 1024;      // of work between two looks at anything else
 constexpr uint64_t kWithdrawNs = 10'000'000'000;
-constexpr uint64_t kFetchBytes = 512;       // of the next cell, before it is needed
+constexpr uint64_t kFetchBytes = 512;  // of the next cell, before it is needed
 constexpr size_t kPage = 4096;
 
 // What a member needs to read another's vectors.
@@ -416,8 +416,8 @@ std::vector<int> Board::waiting_for() const {
   for (int rank = 0; rank < size_; ++rank) {
     const Member& m = members_[static_cast<size_t>(rank)];
     if (m.words == nullptr) continue;
-    const bool here = stage_ == Stage::kLetGo ? m.words->read.load() >= turn_
-                                              : has_published(m, turn_);
+    const bool here =
+        stage_ == Stage::kLetGo ? m.words->read.load() >= turn_ : has_published(m, turn_);
     if (!here) ranks.push_back(rank);
   }
   return ranks;

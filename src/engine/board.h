@@ -2,9 +2,9 @@
 // messages, no copies between ranks' memories, the same order of folding as `direct` and `twostep`
 // have over links, hence the same bits.
 //
-// A board holds a set of lines per communicator: two cells, used in turn, and a few words. A *turn* is:
-// fill the own cell, publish it (its number, stored last), read the cells of the others. Turns are
-// counted through all operations of the communicator.
+// A board holds a set of lines per communicator: two cells, used in turn, and a few words. A *turn*
+// is: fill the own cell, publish it (its number, stored last), read the cells of the others. Turns
+// are counted through all operations of the communicator.
 //
 //   cell      number of the turn, fingerprint of the call, flags; then up to kBoardArea bytes
 //   read      the turn up to which this rank has read everything
@@ -24,11 +24,12 @@
 //
 // Overwriting. Turn t + 1 is published when all have published t; who publishes t has read all of
 //   turn t - 1, which is in the cell that t + 1 overwrites.
-// Sleeping. A number is stored, then the others' `asleep` is looked at, both sequentially consistent;
+// Sleeping. A number is stored, then the others' `asleep` is looked at, both sequentially
+// consistent;
 //   who goes to sleep says so first and then looks at the numbers.
 // Failures. None of its own: dead peers, deadlines and aborts break the channel, and withdraw()
-//   then sees to it that nobody in this process reads the caller's memory any more. Peers in other processes
-//   read their own mapping of it, to no effect.
+//   then sees to it that nobody in this process reads the caller's memory any more. Peers in other
+//   processes read their own mapping of it, to no effect.
 // Threads. The holder of the lane's token.
 #pragma once
 
@@ -129,15 +130,15 @@ class Board {
   uint64_t first_turn_ = 0;
   uint32_t element_ = 1;
   int root_ = 0;
-  bool fills_ = false;            // this rank has something to publish
-  bool refers_input_ = false;     // instead of copying it
-  bool refers_output_ = false;    // instead of copying results
-  bool gathered_ = false;         // all have published the present turn
-  bool any_referred_ = false;     // somebody refers
-  uint64_t chunk_ = 0;            // offset of the present one
-  uint64_t length_ = 0;           // its bytes
-  uint64_t at_ = 0;               // done of the present stage, from the chunk's beginning
-  int next_ = 0;                  // member to gather from, counted from this rank's successor
+  bool fills_ = false;          // this rank has something to publish
+  bool refers_input_ = false;   // instead of copying it
+  bool refers_output_ = false;  // instead of copying results
+  bool gathered_ = false;       // all have published the present turn
+  bool any_referred_ = false;   // somebody refers
+  uint64_t chunk_ = 0;          // offset of the present one
+  uint64_t length_ = 0;         // its bytes
+  uint64_t at_ = 0;             // done of the present stage, from the chunk's beginning
+  int next_ = 0;                // member to gather from, counted from this rank's successor
   int disagreeing_ = -1;
   std::vector<const void*> sources_;
 };

@@ -43,8 +43,9 @@ class Channel {
   // The channel's own request, with the next number; its call is over before the next one begins.
   // nullptr: the channel is broken. Only the holder.
   Request* submit_tiny(Home* home, const Call& call);
-  // The parts of it, for calls that are mostly over before anybody has to know of them: takes the next
-  // number (0: the channel is broken) and counts the call as outstanding; the request comes later.
+  // The parts of it, for calls that are mostly over before anybody has to know of them: takes the
+  // next number (0: the channel is broken) and counts the call as outstanding; the request comes
+  // later.
   uint64_t take_number();
   Request* make_own(Home* home, const Call& call, uint64_t number);
   // True for the first cause.
@@ -59,9 +60,9 @@ class Channel {
   RequestList queued;
   RequestList active;
   int active_schedules = 0;
-  std::unique_ptr<Board> board;   // nullptr: its ranks do not share memory
-  Request* on_board = nullptr;    // the operation on the board; one at a time
-  uint64_t progressed_at = 0;  // when a request last started or completed
+  std::unique_ptr<Board> board;  // nullptr: its ranks do not share memory
+  Request* on_board = nullptr;   // the operation on the board; one at a time
+  uint64_t progressed_at = 0;    // when a request last started or completed
   Matching matching;
   bool told = false;     // LaneEvents::broken was called
   CallRecord broken_in;  // the oldest call that was active when it broke

@@ -32,7 +32,7 @@ struct Plan {
   schedule::Schedule schedule;
   uint64_t hash = 0;
   std::shared_ptr<const TinyProgram> tiny;  // of the same schedule; nullptr: too long for it
-  BoardUse board = BoardUse::kNone;  // how a channel that has a board carries it out
+  BoardUse board = BoardUse::kNone;         // how a channel that has a board carries it out
 };
 
 // One communicator as the engine sees it: an order of requests, a first error. Created by

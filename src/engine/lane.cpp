@@ -83,7 +83,8 @@ void Lane::remove_channel(Channel* channel) {
 
 bool Lane::join_board(Channel* channel) {
   if (state_->in_child()) return false;
-  state_->visit([&](Core& core) { channel->board = Board::join(core.links(), channel->options()); });
+  state_->visit(
+      [&](Core& core) { channel->board = Board::join(core.links(), channel->options()); });
   return channel->board != nullptr;
 }
 

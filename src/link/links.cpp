@@ -313,9 +313,8 @@ void Links::ring(int rank) {
 
 bool Links::refer(int rank, const void* memory, uint64_t bytes, tbcclReference_t* reference) {
   const Trunk* trunk = state_->shared_trunk(rank);
-  return trunk != nullptr &&
-         trunk->context->transport->refer(trunk->context->handle, trunk->handle, memory, bytes,
-                                          reference) == TBCCL_OK;
+  return trunk != nullptr && trunk->context->transport->refer(trunk->context->handle, trunk->handle,
+                                                              memory, bytes, reference) == TBCCL_OK;
 }
 
 const std::byte* Links::reach(int rank, const tbcclReference_t& reference, uint64_t bytes) {

@@ -1,7 +1,7 @@
 // Layout of a serialised basis, little-endian: "TBB2", size i32, deterministic u8, algorithms
 // (u32 length, bytes), hosts (u32 count, i32 each), cores i32, cables (u32 count, then a i32,
-// b i32, rate f64 each), board u8, local, network, cable and turn (alpha f64, rate f64 each), gamma, cpu_message
-// and cpu_byte (f64), hash u64 of all before it.
+// b i32, rate f64 each), board u8, local, network, cable and turn (alpha f64, rate f64 each),
+// gamma, cpu_message and cpu_byte (f64), hash u64 of all before it.
 #include "schedule/basis.h"
 
 #include <algorithm>
@@ -113,7 +113,8 @@ const char* why_unusable(const Basis& b) {
   for (const Cable& c : b.cables)
     if (c.a < 0 || c.b < 0 || c.a >= b.size || c.b >= b.size || c.a == c.b || !usable(c.rate, true))
       return "a cable";
-  if (!usable(b.local) || !usable(b.network) || !usable(b.cable) || !usable(b.turn)) return "the cost of a link";
+  if (!usable(b.local) || !usable(b.network) || !usable(b.cable) || !usable(b.turn))
+    return "the cost of a link";
   if (!usable(b.gamma, true) || !usable(b.cpu_message, true) || !usable(b.cpu_byte, true))
     return "a processor cost";
   return nullptr;
@@ -215,7 +216,8 @@ Status Basis::parse(const std::string& bytes, Basis* basis) {
   b.board = board == 1;
   for (LinkCost* c : {&b.local, &b.network, &b.cable, &b.turn}) *c = r.cost();
   for (double* value : {&b.gamma, &b.cpu_message, &b.cpu_byte}) *value = r.f64();
-  if (!r.good() || r.left() != 0 || deterministic > 1 || board > 1) return unreadable("its length is wrong");
+  if (!r.good() || r.left() != 0 || deterministic > 1 || board > 1)
+    return unreadable("its length is wrong");
   if (const char* what = why_unusable(b))
     return unreadable(std::string(what) + " in it is out of range");
   *basis = std::move(b);

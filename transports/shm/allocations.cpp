@@ -9,7 +9,7 @@ namespace tbccl::shm {
 
 bool Allocations::add(uint64_t id, uint64_t bytes, Descriptor descriptor) {
   if (all_.size() >= kMaxAllocations || knows(id)) return false;
-  all_.push_back({id, bytes, std::move(descriptor), nullptr, false});
+  all_.push_back({id, bytes, std::move(descriptor), nullptr});
   return true;
 }
 
@@ -45,13 +45,8 @@ const void* Allocations::reach(uint64_t id, uint64_t offset, uint64_t bytes, Sta
 bool Allocations::forget(uint64_t id) {
   const size_t position = position_of(id);
   if (position == all_.size()) return false;
-  if (!all_[position].kept) all_.erase(all_.begin() + static_cast<ptrdiff_t>(position));
+  all_.erase(all_.begin() + static_cast<ptrdiff_t>(position));
   return true;
-}
-
-void Allocations::keep(uint64_t id) {
-  const size_t position = position_of(id);
-  if (position < all_.size()) all_[position].kept = true;
 }
 
 void Allocations::abandon() {

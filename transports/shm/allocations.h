@@ -1,6 +1,5 @@
 // The peer's shared allocations, as this end knows them: announced with a descriptor, mapped for
-// reading when first referred to, kept until the owner has freed them; what reach() gave to the
-// link layer, until the trunk ends.
+// reading when first referred to, kept until the owner has freed them, or the context is closed.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +24,6 @@ class Allocations {
   const void* reach(uint64_t id, uint64_t offset, uint64_t bytes, Status* why);
   // The owner has freed it, and no frame refers to it any more. False: it is not known.
   bool forget(uint64_t id);
-  // What reach() found is the link layer's until the trunk ends.
-  void keep(uint64_t id);
   // In a forked child: the numbers may be other files' by now.
   void abandon();
 
@@ -36,7 +33,6 @@ class Allocations {
     uint64_t bytes;
     Descriptor descriptor;  // until it is mapped
     std::shared_ptr<const SharedRegion> region;
-    bool kept = false;
   };
   size_t position_of(uint64_t id) const;
 

@@ -40,6 +40,7 @@ Context::~Context() {
       trunk->allocations.abandon();
       for (auto& descriptor : trunk->received) descriptor.release();
     }
+    for (Kept& kept : kept_) kept.allocations.abandon();
     return;
   }
   for (auto& trunk : trunks_) release(*trunk);
@@ -312,6 +313,9 @@ void Context::release(Trunk& trunk) {
 
 void Context::reap() {
   dirty_ = false;
+  for (Trunk* trunk : up_) {
+    if (trunk->closed) kept_.push_back({trunk->their_board, std::move(trunk->allocations)});
+  }
   std::erase_if(up_, [](const Trunk* trunk) { return trunk->closed; });
   std::erase_if(trunks_, [](const auto& trunk) { return trunk->closed; });
 }

@@ -101,7 +101,13 @@ class Context {
   std::vector<Listener> listeners_;
   std::vector<std::unique_ptr<Trunk>> trunks_;  // oldest first
   std::vector<Trunk*> up_;                      // those in use
-  int meeting_ = 0;                             // those not yet in use
+  // What the link layer may still read of peers whose trunks are gone.
+  struct Kept {
+    std::shared_ptr<const SharedRegion> board;
+    Allocations allocations;
+  };
+  std::vector<Kept> kept_;
+  int meeting_ = 0;  // those not yet in use
   int strangers_ = 0;
   int depth_ = 0;
   bool dirty_ = false;

@@ -126,8 +126,6 @@ const void* Context::reach(Trunk& trunk, const tbcclReference_t& reference, size
   const void* const memory = resolve(trunk, unpack(reference), bytes, &why);
   if (memory == nullptr) {
     log(1, fmt::format("{}: {}", trunk.name, why.text()));
-  } else if (!trunk.same_process) {
-    trunk.allocations.keep(unpack(reference).allocation);
   }
   return memory;
 }

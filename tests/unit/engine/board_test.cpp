@@ -41,8 +41,8 @@ engine::Call broadcast_call(int rank, int size, int root, const void* in, void* 
   collective.operation = tbcclOpBroadcast;
   collective.root = root;
   collective.in_place = in == out;
-  engine::Call call = all_reduce(
-      board_plan("direct", BoardUse::kSpread, collective, rank, size), in, out, count);
+  engine::Call call =
+      all_reduce(board_plan("direct", BoardUse::kSpread, collective, rank, size), in, out, count);
   call.operation = "broadcast";
   call.peer = root;
   return call;
@@ -61,7 +61,8 @@ class Floats {
   Floats(uint64_t count, bool shared) : count_(count), shared_(shared) {
     void* memory = nullptr;
     if (shared) {
-      if (!allocate_shared(std::max<uint64_t>(count, 1) * sizeof(float), &memory).ok()) std::abort();
+      if (!allocate_shared(std::max<uint64_t>(count, 1) * sizeof(float), &memory).ok())
+        std::abort();
     } else {
       ordinary_.resize(count + 1);
       memory = ordinary_.data();
@@ -106,8 +107,8 @@ TEST_CASE("sums over a board are right for any size, in place or not, copied or 
   group.each([&](int rank) {
     int call = 0;
     for (const BoardUse use : {BoardUse::kOneStep, BoardUse::kTwoStep}) {
-      for (const uint64_t count : {0, 1, 2, 7, 8, 9, 15, 16, 17, 64, 1000, 16384, 32767, 32768, 32769,
-                                   70'000, 200'003}) {
+      for (const uint64_t count :
+           {0, 1, 2, 7, 8, 9, 15, 16, 17, 64, 1000, 16384, 32767, 32768, 32769, 70'000, 200'003}) {
         for (const bool in_place : {false, true}) {
           // Each rank decides for itself whether its memory can be read by others.
           const bool shared = (++call + rank) % 3 == 0;
@@ -147,8 +148,8 @@ TEST_CASE("a board's broadcast reaches everybody from any root, and barriers hol
         ++round;
         schedule::Collective barrier;
         barrier.operation = tbcclOpBarrier;
-        auto meet = all_reduce(
-            board_plan("direct", BoardUse::kMeet, barrier, rank, options.size), nullptr, nullptr, 0);
+        auto meet = all_reduce(board_plan("direct", BoardUse::kMeet, barrier, rank, options.size),
+                               nullptr, nullptr, 0);
         meet.operation = "barrier";
         if (!group.lane(rank).run(group.channel(rank), meet).ok()) wrong[rank] = "barrier";
         if (arrived.load() < round * options.size) wrong[rank] = "a barrier did not hold";
@@ -178,11 +179,11 @@ TEST_CASE("board calls start in order, blocking or not, beside calls over links"
       for (uint64_t i = 0; i < count; ++i) in[k][i] = element(rank, i + k);
       // Links for every fifth: the same plan without a use of the board.
       engine::Call call =
-          k % 5 == 0 ? all_reduce(make_plan("ring", {}, rank, options.size), in[k].data(),
-                                  out[k].data(), count)
-                     : sum_call(rank, options.size,
-                                k % 2 == 0 ? BoardUse::kOneStep : BoardUse::kTwoStep, in[k].data(),
-                                out[k].data(), count);
+          k % 5 == 0
+              ? all_reduce(make_plan("ring", {}, rank, options.size), in[k].data(), out[k].data(),
+                           count)
+              : sum_call(rank, options.size, k % 2 == 0 ? BoardUse::kOneStep : BoardUse::kTwoStep,
+                         in[k].data(), out[k].data(), count);
       engine::Channel* const channel = group.channel(rank, k % 2);
       const Status status = (k + rank) % 3 == 0
                                 ? group.lane(rank).run(channel, call)

@@ -59,7 +59,10 @@ TEST_CASE("small vectors go in few messages, large ones in few bytes") {
   // As few bytes as twostep, and none of them through scratch.
   REQUIRE(chosen(reduce(1 << 24), one_host(2)) == "halving");
   REQUIRE(chosen(reduce(1 << 24), one_host(4)) == "halving");
-  REQUIRE(chosen(broadcast(2), one_host(8)) == "tree");
+  REQUIRE(chosen(broadcast(2), one_host(8)) == "direct");
+  schedule::Basis hosts = one_host(64);
+  for (int32_t rank = 0; rank < 64; ++rank) hosts.host[static_cast<size_t>(rank)] = rank;
+  REQUIRE(chosen(broadcast(2), hosts) == "tree");
 }
 
 TEST_CASE("a ring of four cables is used as a hypercube, a mesh directly") {
@@ -102,7 +105,7 @@ TEST_CASE("every algorithm can be forced and makes schedules that are right") {
 
 TEST_CASE("overrides follow NCCL's grammar") {
   schedule::Basis basis = one_host(4);
-  basis.algorithms = "allreduce:ring;broadcast:^tree";
+  basis.algorithms = "allreduce:ring;broadcast:^tree,direct";
   REQUIRE(chosen(reduce(2), basis) == "ring");
   REQUIRE(chosen(broadcast(2), basis) == "chain");
   REQUIRE(chosen(barrier(), basis) == "doubling");
@@ -125,7 +128,7 @@ TEST_CASE("overrides are checked") {
   REQUIRE(mentions(checked("rung"), "direct, twostep, doubling, halving, ring, tree, chain"));
   REQUIRE(mentions(checked("broadcast:ring"), "tree, chain"));
   REQUIRE(mentions(checked("reduce:ring"), "allreduce"));
-  REQUIRE(mentions(checked("^tree,chain"), "broadcast"));
+  REQUIRE(mentions(checked("^direct,tree,chain"), "broadcast"));
   REQUIRE_FALSE(checked("allreduce:").ok());
   REQUIRE_FALSE(checked("ring,,tree").ok());
   REQUIRE_FALSE(checked("^").ok());
