@@ -1,0 +1,129 @@
+"""Rounds: every contestant in turn, A B A B, one group of sizes after the other."""
+
+import statistics
+import time
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+from . import contestants, running, sizes
+
+# A variant that is this close to the best of its library at a size does as well as the best.
+CLOSE = 1.05
+# Times a contestant may fail in one section before it is left out of it.
+PATIENCE = 2
+
+
+@dataclass(frozen=True)
+class Section:
+    """What is measured side by side."""
+    network: str
+    collective: str
+    ranks: int
+    modes: tuple
+    sizes: tuple
+
+    @property
+    def name(self):
+        return f"{self.network}, {self.collective}, {self.ranks} ranks"
+
+
+@dataclass
+class Times:
+    """{contestant: {bytes: [microseconds of each round]}}; a round without a figure is None."""
+    rounds: int
+    times: dict = field(default_factory=dict)
+    failures: dict = field(default_factory=dict)  # {contestant: [why]}
+
+    def add(self, contestant, round_, figures):
+        for bytes_, time_ in figures.items():
+            row = self.times.setdefault(contestant, {}).setdefault(bytes_, [None] * self.rounds)
+            row[round_] = time_
+
+    def fail(self, contestant, why):
+        self.failures.setdefault(contestant, []).append(why)
+
+    def is_out(self, contestant):
+        return len(self.failures.get(contestant, [])) >= PATIENCE
+
+
+def best_cover(found, group):
+    """The fewest variants of a library such that at each size one is close to its best.
+
+    found: {contestant: {bytes: microseconds}}
+    """
+    chosen = []
+    open_sizes = [bytes_ for bytes_ in group if any(bytes_ in by_size for by_size in found.values())]
+    while open_sizes:
+        def covers(contestant, left=tuple(open_sizes)):
+            by_size = found[contestant]
+            return [bytes_ for bytes_ in left if bytes_ in by_size and by_size[bytes_] <=
+                    CLOSE * min(each[bytes_] for each in found.values() if bytes_ in each)]
+        best = max(found, key=lambda contestant: len(covers(contestant)))
+        chosen.append(best)
+        done = covers(best)
+        open_sizes = [bytes_ for bytes_ in open_sizes if bytes_ not in done]
+    return chosen
+
+
+class Rounds:
+    """Measures one section."""
+
+    def __init__(self, section, programs, options, say):
+        self.section = section
+        self.programs = programs
+        self.options = options
+        self.say = say
+        self.times = Times(options.rounds)
+
+    def run_one(self, contestant, group, options):
+        """The figures of one run, or None after a failure."""
+        inside = [bytes_ for bytes_ in group if bytes_ <= contestant.most]
+        if not inside or self.times.is_out(contestant):
+            return None
+        try:
+            return running.run(contestant, self.programs[contestant.library],
+                               self.section.collective, self.section.ranks, inside, options)
+        except running.Failure as failure:
+            self.times.fail(contestant, str(failure))
+            out = "; left out" if self.times.is_out(contestant) else ""
+            self.say(f"{self.section.name}, {sizes.human(inside[0])} to "
+                     f"{sizes.human(inside[-1])}: {contestant.label}: {failure}{out}")
+            return None
+
+    def scout(self, family, group):
+        """The variants of one library that are worth measuring for this group of sizes."""
+        if len(family) == 1:
+            return family
+        quick = SimpleNamespace(batch_ms=max(self.options.batch_ms // 2, 5),
+                                batches=min(self.options.batches, 3), limit=self.options.limit)
+        found = {}
+        for contestant in family:
+            figures = self.run_one(contestant, group, quick)
+            if figures:
+                found[contestant] = figures
+        return best_cover(found, group)
+
+    def measure(self):
+        section = self.section
+        fixed, families = contestants.peers(self.programs, section.network, section.collective,
+                                            section.ranks, self.options.show_mpich)
+        start = time.monotonic()
+        for group in sizes.grouped(section.sizes):
+            turn = contestants.ours(section.network, section.modes) + fixed
+            for family in families:
+                turn += self.scout(family, group)
+            for round_ in range(self.options.rounds):
+                for contestant in turn:
+                    figures = self.run_one(contestant, group, self.options)
+                    if figures:
+                        self.times.add(contestant, round_, figures)
+            self.say(f"{section.name}: {sizes.human(group[0])} to {sizes.human(group[-1])} done, "
+                     f"{time.monotonic() - start:.0f} s; in turn: "
+                     + "; ".join(contestant.label for contestant in turn))
+        return self.times
+
+
+def median(row):
+    """Of the rounds that have a figure; None if there is none."""
+    present = [time_ for time_ in row if time_ is not None]
+    return statistics.median(present) if present else None
