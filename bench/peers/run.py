@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 
-from scoreboard import build, contestants, plot, report, sizes
+from scoreboard import build, contestants, machine, plot, report, sizes
 from scoreboard.measuring import Rounds, Section
 
 QUICK_SIZES = [8, 2 << 10, 64 << 10, 2 << 20, 32 << 20]
@@ -66,7 +66,8 @@ def parse():
     add("--rounds", type=int, help="runs of each contestant (5)")
     add("--batches", type=int, help="batches per size and run (5)")
     add("--batch-ms", type=int, help="length of a batch (30)")
-    add("--limit", type=int, default=240, help="seconds a run may take (240)")
+    add("--keep", type=int, help="best variants of a library that are measured (4)")
+    add("--limit", type=int, help="seconds a run may take (240)")
     add("--only", type=words(others), default=others,
         help=f"only these others: {','.join(others)}")
     add("--show-mpich", action="store_true",
@@ -83,8 +84,9 @@ def parse():
 
 def with_defaults(options):
     usual = {"collective": list(contestants.COLLECTIVES), "ranks": [2, 4], "rounds": 5,
-             "batches": 5, "batch_ms": 30}
-    quick = {"collective": ["all_reduce"], "ranks": [2], "rounds": 3, "batches": 3, "batch_ms": 15}
+             "batches": 5, "batch_ms": 30, "keep": 4, "limit": 240}
+    quick = {"collective": ["all_reduce"], "ranks": [2], "rounds": 3, "batches": 3,
+             "batch_ms": 15, "keep": 2, "limit": 40}
     for name, value in (quick if options.quick else usual).items():
         if getattr(options, name) is None:
             setattr(options, name, value)
@@ -121,13 +123,12 @@ def sections(options):
     return out
 
 
-def write_files(options, tables):
+def write_files(options, tables, about):
     """After every section, so that an interrupted run leaves what it has found."""
-    command = "bench/peers/run.py " + shlex.join(sys.argv[1:])
     if options.csv:
         report.write_csv(options.csv, tables)
     if options.markdown:
-        report.write_markdown(options.markdown, tables, [f"    {command.strip()}"])
+        report.write_markdown(options.markdown, tables, about)
     if options.svg:
         os.makedirs(options.svg, exist_ok=True)
         for table in tables:
@@ -136,8 +137,8 @@ def write_files(options, tables):
                 file.write(plot.svg(table))
 
 
-def measure(options, programs):
-    """All tables, and whether tbccl failed anywhere."""
+def measure(options, programs, about):
+    """Prints and writes all tables; whether tbccl failed anywhere."""
     tables, failed = [], False
     todo = sections(options)
     for i, section in enumerate(todo):
@@ -148,7 +149,7 @@ def measure(options, programs):
             if table.rows:
                 tables.append(table)
                 print(report.text(table), flush=True)
-        write_files(options, tables)
+        write_files(options, tables, about)
         say(f"{i + 1} of {len(todo)} sections done")
     return failed
 
@@ -157,6 +158,9 @@ def main():
     options = parse()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     start = time.monotonic()
+    load = machine.load()
+    if load > machine.BUSY:
+        say(f"the load is {load:.1f}: others use this machine, and it will show in the figures")
     with tempfile.TemporaryDirectory() as folder:
         try:
             programs = build.build(folder, os.path.abspath(options.library), options.only, say)
@@ -165,7 +169,9 @@ def main():
         if "memalloc" in options.mode and not build.has_memory(programs["tbccl"]):
             say("mode memalloc is left out: this libtbccl has no tbcclMemAlloc")
             options.mode.remove("memalloc")
-        failed = measure(options, programs)
+        command = "bench/peers/run.py " + shlex.join(sys.argv[1:])
+        about = [f"    {command.strip()}", "", *machine.about(programs, load)]
+        failed = measure(options, programs, about)
     say(f"{(time.monotonic() - start) / 60:.0f} minutes in all")
     if failed:
         sys.exit("tbccl failed in some run: see the messages above")

@@ -119,28 +119,34 @@ class Sweep {
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
-  // Calls that fill a batch, the same number on every rank. Grows until a trial is long enough to
-  // be believed, which is also the warm-up.
-  int batch_length(size_t count) const {
+  // Calls that fill a batch if `length` of them took this time; the same number on every rank.
+  int fitting(int length, double time) const {
     const double batch = static_cast<double>(setting("PEERS_BATCH_MS", 30)) * 1e-3;
+    const double most = std::min(2.0 * length, 1e6);
+    int fit = static_cast<int>(std::clamp(length * batch / std::max(time, 1e-9), 1.0, most));
+    library_.broadcast(&fit);
+    return fit;
+  }
+
+  // Trials that grow until one is as long as a batch, which is also the warm-up.
+  int batch_length(size_t count) const {
     int length = 1;
     for (int trial = 0; trial < 24; ++trial) {
-      const double time = batch_time(count, length);
-      const bool believed = time >= batch / 8;
-      int wanted = believed ? static_cast<int>(std::clamp(length * batch / time, 1.0, 1e6))
-                            : -2 * length;  // negative: try again with so many
-      library_.broadcast(&wanted);
-      if (wanted > 0) return wanted;
-      length = -wanted;
+      const int fit = fitting(length, batch_time(count, length));
+      if (fit <= length) return fit;
+      length = fit;
     }
     return length;
   }
 
   double median_time(size_t count) const {
-    const int length = batch_length(count);
+    int length = batch_length(count);
     std::vector<double> times;
     for (size_t batch = 0; batch < std::max<size_t>(setting("PEERS_BATCHES", 5), 1); ++batch) {
-      times.push_back(batch_time(count, length) / length);
+      const double time = batch_time(count, length);
+      times.push_back(time / length);
+      // Fitted anew: a length that was found in a good moment would last for ever in a bad one.
+      length = fitting(length, time);
     }
     std::sort(times.begin(), times.end());
     return times[times.size() / 2];

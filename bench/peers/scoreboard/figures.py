@@ -51,7 +51,8 @@ def spread(rounds):
 
 def ratio_between(theirs, ours):
     """Of two rows of rounds; None unless some round has both."""
-    both = [their / our for their, our in zip(theirs, ours) if their is not None and our is not None]
+    both = [their / our for their, our in zip(theirs, ours)
+            if their is not None and our is not None]
     if not both:
         return None
     value = median(theirs) / median(ours)

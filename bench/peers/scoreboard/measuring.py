@@ -46,14 +46,15 @@ class Times:
         return len(self.failures.get(contestant, [])) >= PATIENCE
 
 
-def best_cover(found, group):
-    """The fewest variants of a library such that at each size one is close to its best.
+def best_cover(found, group, most):
+    """The fewest variants of a library such that at each size one is close to its best; not more
+    than `most`, those first that do so at more sizes.
 
     found: {contestant: {bytes: microseconds}}
     """
     chosen = []
-    open_sizes = [bytes_ for bytes_ in group if any(bytes_ in by_size for by_size in found.values())]
-    while open_sizes:
+    open_sizes = [bytes_ for bytes_ in group if any(bytes_ in each for each in found.values())]
+    while open_sizes and len(chosen) < most:
         def covers(contestant, left=tuple(open_sizes)):
             by_size = found[contestant]
             return [bytes_ for bytes_ in left if bytes_ in by_size and by_size[bytes_] <=
@@ -101,14 +102,14 @@ class Rounds:
             figures = self.run_one(contestant, group, quick)
             if figures:
                 found[contestant] = figures
-        return best_cover(found, group)
+        return best_cover(found, group, self.options.keep)
 
     def measure(self):
         section = self.section
         fixed, families = contestants.peers(self.programs, section.network, section.collective,
                                             section.ranks, self.options.show_mpich)
         start = time.monotonic()
-        for group in sizes.grouped(section.sizes):
+        for group in [section.sizes] if self.options.quick else sizes.grouped(section.sizes):
             turn = contestants.ours(section.network, section.modes) + fixed
             for family in families:
                 turn += self.scout(family, group)

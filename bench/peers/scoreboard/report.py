@@ -10,8 +10,9 @@ from .sizes import human
 
 NETWORK_TEXT = {"tcp": "loopback TCP", "host": "same host",
                 "memalloc": "same host, tbccl's buffers from tbcclMemAlloc"}
-COLLECTIVE_TEXT = {"all_reduce": "all-reduce, float32 sum in place", "broadcast": "broadcast in place",
-                   "barrier": "barrier", "ping_pong": "ping-pong, half a round trip",
+COLLECTIVE_TEXT = {"all_reduce": "all-reduce, float32 sum in place",
+                   "broadcast": "broadcast in place", "barrier": "barrier",
+                   "ping_pong": "ping-pong, half a round trip",
                    "exchange": "send to the next rank and receive from the one before"}
 MPICH_NOTE = ("MPICH's figures are not counted: there are more ranks than processors, and it spins "
               "without yielding.")
