@@ -5,7 +5,7 @@ Builds a driver per installed library, runs all in turn (A B A B, a round after 
 of sizes at a time, so that a slow minute of the machine hits all alike), and prints the median
 times and the ratio of the best other library to tbccl. README.md has the rules.
 
-    bench/peers/run.py                        everything; about three hours on two processors
+    bench/peers/run.py                        everything; two to three hours on two idle processors
     bench/peers/run.py --quick                all-reduce of 2 ranks at five sizes; under 3 minutes
     bench/peers/run.py --mode host --collective all_reduce --ranks 2 --max 1M --rounds 9
     bench/peers/run.py --filter 'host/all_reduce/2/*M' --filter '*/barrier/*'
@@ -45,7 +45,10 @@ def words(allowed):
 
 
 def numbers(text):
-    return [int(word) for word in text.split(",")]
+    found = [int(word) for word in text.split(",")]
+    if min(found) < 2:
+        raise argparse.ArgumentTypeError(f"{text!r}: at least two ranks")
+    return found
 
 
 def parse():
@@ -58,8 +61,8 @@ def parse():
     add("--collective", type=words(contestants.COLLECTIVES),
         help=f"{','.join(contestants.COLLECTIVES)}; all")
     add("--ranks", type=numbers, help="numbers of ranks (2,4)")
-    add("--min", type=sizes.parse, default=8, help="smallest size in bytes (8)")
-    add("--max", type=sizes.parse, default=256 << 20, help="largest size (256M)")
+    add("--min", type=sizes.parse, help="smallest size in bytes (8)")
+    add("--max", type=sizes.parse, help="largest size (256M)")
     add("--factor", type=int, help="between sizes (4)")
     add("--filter", action="append", default=[],
         help="only rows mode/collective/ranks/size that match this pattern; may be repeated")
@@ -91,10 +94,11 @@ def with_defaults(options):
         if getattr(options, name) is None:
             setattr(options, name, value)
     options.rounds = max(options.rounds, 1)
-    if options.quick and options.factor is None:
-        options.sizes = [each for each in QUICK_SIZES if options.min <= each <= options.max]
+    if options.quick and options.min is options.max is options.factor is None:
+        options.sizes = QUICK_SIZES
     else:
-        options.sizes = sizes.listed(options.min, options.max, options.factor or 4)
+        options.sizes = sizes.listed(options.min or 8, options.max or 256 << 20,
+                                     options.factor or 4)
     return options
 
 
@@ -102,6 +106,8 @@ def wanted(options, mode, collective, ranks):
     """The sizes of one table that the filters leave."""
     listed = [0] if collective in contestants.WITHOUT_SIZE else options.sizes
     if mode == "memalloc" and collective in contestants.WITHOUT_SIZE:
+        return []
+    if ranks % 2 != 0 and collective in contestants.IN_PAIRS:
         return []
     return [bytes_ for bytes_ in listed if not options.filter or any(
         fnmatch.fnmatchcase(f"{mode}/{collective}/{ranks}/{sizes.human(bytes_)}", pattern)
@@ -116,10 +122,9 @@ def sections(options):
             modes = [mode for mode in options.mode if contestants.MODES[mode][0] == network]
             for collective in options.collective:
                 by_mode = {mode: wanted(options, mode, collective, ranks) for mode in modes}
-                present = tuple(mode for mode in modes if by_mode[mode])
-                union = tuple(sorted({bytes_ for mode in present for bytes_ in by_mode[mode]}))
-                if union:
-                    out.append(Section(network, collective, ranks, present, union))
+                by_mode = {mode: found for mode, found in by_mode.items() if found}
+                if by_mode:
+                    out.append(Section(network, collective, ranks, by_mode))
     return out
 
 
@@ -141,6 +146,8 @@ def measure(options, programs, about):
     """Prints and writes all tables; whether tbccl failed anywhere."""
     tables, failed = [], False
     todo = sections(options)
+    if not todo:
+        sys.exit("no row is left by these options")
     for i, section in enumerate(todo):
         times = Rounds(section, programs, options, say).measure()
         failed = failed or any(each.library == "tbccl" for each in times.failures)

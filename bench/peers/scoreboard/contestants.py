@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 COLLECTIVES = ("all_reduce", "broadcast", "barrier", "ping_pong", "exchange")
 WITHOUT_SIZE = ("barrier",)
+IN_PAIRS = ("ping_pong",)  # even numbers of ranks
 
 # mode: (how the peers are joined, the column that tbccl's figures are in)
 MODES = {"tcp": ("tcp", "tbccl"), "host": ("host", "tbccl"), "memalloc": ("host", "tbccl memalloc")}

@@ -19,8 +19,15 @@ class Section:
     network: str
     collective: str
     ranks: int
-    modes: tuple
-    sizes: tuple
+    wanted: dict  # {mode: sizes of its table}
+
+    @property
+    def modes(self):
+        return tuple(self.wanted)
+
+    @property
+    def sizes(self):
+        return sorted({bytes_ for each in self.wanted.values() for bytes_ in each})
 
     @property
     def name(self):

@@ -185,8 +185,8 @@ def ratio_panel(table, axis_x, sizes):
                   for row in rows], LOOKS["tbccl"])
     summary = table.summary
     notes = ["above 1: tbccl is faster", f"geometric mean {summary.mean:.2f}x",
-             f"worst {summary.worst.ratio.value:.2f}x at "
-             f"{human(summary.worst.bytes) if summary.worst.bytes else 'none'}",
+             f"worst {summary.worst.ratio.value:.2f}x" +
+             (f" at {human(summary.worst.bytes)}" if summary.worst.bytes else ""),
              "bars: spread of the rounds"]
     for i, note in enumerate(notes):
         out.append(label(RIGHT + 20, RATIO_PANEL[0] + 14 + 20 * i, note, "start"))

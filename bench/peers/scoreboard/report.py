@@ -78,15 +78,21 @@ def listed(sizes):
     return ", ".join(human(bytes_) if bytes_ else "none" for bytes_ in sizes) or "no size"
 
 
+def at(row):
+    return f" at {human(row.bytes)}" if row.bytes else ""
+
+
 def summary_lines(table):
     summary = table.summary
     if summary is None:
         return ["Nothing to compare with."]
     worst = summary.worst
-    lines = [f"Geometric mean {times_text(summary.mean)} of the best other, "
-             f"{times_text(summary.mean_defaults)} of the best with its defaults, "
-             f"{times_text(summary.mean_tuned_openmpi)} of the tuned Open MPI; worst "
-             f"{times_text(worst.ratio.value)} at {listed([worst.bytes])}.",
+    means = [(summary.mean, "the best other"),
+             (summary.mean_defaults, "the best with its defaults"),
+             (summary.mean_tuned_openmpi, "the tuned Open MPI")]
+    against = ", ".join(f"{times_text(mean)} against {whom}" for mean, whom in means
+                        if mean is not None)
+    lines = [f"Geometric mean {against}; worst {times_text(worst.ratio.value)}{at(worst)}.",
              f"Slower at: {listed(summary.slower)}. Even at: {listed(summary.even)}."]
     return lines + ([f"* {MPICH_NOTE}"] if table.uncounted else [])
 
@@ -144,6 +150,6 @@ def write_csv(path, tables):
 
 
 def table_of(mode, our_column, section, times):
-    rows = figures.rows_of(times.times, section.sizes, our_column)
+    rows = figures.rows_of(times.times, section.wanted[mode], our_column)
     return Table(mode, section.collective, section.ranks, section, times, rows,
                  figures.summary_of(rows))
