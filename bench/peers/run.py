@@ -75,6 +75,8 @@ def parse():
         help=f"only these others: {','.join(others)}")
     add("--show-mpich", action="store_true",
         help="measure MPICH also with more ranks than processors; marked, not counted")
+    add("--minutes", type=float,
+        help="leave out rounds rather than measure for longer (no limit; --quick: 2.5)")
     add("--quick", action="store_true",
         help="a first look: all_reduce, 2 ranks, five sizes, 3 short rounds, unless told otherwise")
     add("--library", default=os.path.join(build.ROOT, "build", "release"),
@@ -87,9 +89,9 @@ def parse():
 
 def with_defaults(options):
     usual = {"collective": list(contestants.COLLECTIVES), "ranks": [2, 4], "rounds": 5,
-             "batches": 5, "batch_ms": 30, "keep": 4, "limit": 240}
+             "batches": 5, "batch_ms": 30, "keep": 4, "limit": 240, "minutes": None}
     quick = {"collective": ["all_reduce"], "ranks": [2], "rounds": 3, "batches": 3,
-             "batch_ms": 15, "keep": 2, "limit": 40}
+             "batch_ms": 15, "keep": 2, "limit": 20, "minutes": 2.5}
     for name, value in (quick if options.quick else usual).items():
         if getattr(options, name) is None:
             setattr(options, name, value)
@@ -148,8 +150,9 @@ def measure(options, programs, about):
     todo = sections(options)
     if not todo:
         sys.exit("no row is left by these options")
+    share = options.minutes * 60 / len(todo) if options.minutes else None
     for i, section in enumerate(todo):
-        times = Rounds(section, programs, options, say).measure()
+        times = Rounds(section, programs, options, say, share).measure()
         failed = failed or any(each.library == "tbccl" for each in times.failures)
         for mode in section.modes:
             table = report.table_of(mode, contestants.MODES[mode][1], section, times)

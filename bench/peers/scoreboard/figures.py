@@ -3,7 +3,7 @@
 The ratio at a size is the other library's median time over tbccl's. Its spread comes from the
 ratios of the single rounds, in which both ran one after the other: their quartiles, or with fewer
 than five rounds their extremes. tbccl is `faster` where even the low end is above 1, `slower` where
-even the high end is below 1, and `even` between.
+even the high end is below 1, and `even` between; after fewer than three rounds all is `unsure`.
 """
 
 import math
@@ -14,6 +14,7 @@ from .contestants import PEER_COLUMNS
 from .measuring import median
 
 ROUNDS_FOR_QUARTILES = 5
+ROUNDS_FOR_VERDICT = 3
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,12 @@ class Ratio:
     value: float
     low: float
     high: float
+    rounds: int
 
     @property
     def verdict(self):
+        if self.rounds < ROUNDS_FOR_VERDICT:
+            return "unsure"
         if self.low > 1:
             return "faster"
         return "slower" if self.high < 1 else "even"
@@ -57,7 +61,7 @@ def ratio_between(theirs, ours):
         return None
     value = median(theirs) / median(ours)
     low, high = spread(both)
-    return Ratio(value, min(low, value), max(high, value))
+    return Ratio(value, min(low, value), max(high, value), len(both))
 
 
 def fastest(times, bytes_, allowed):

@@ -73,15 +73,31 @@ def best_cover(found, group, most):
     return chosen
 
 
+class Clock:
+    """Of something that may take so many seconds; None: as many as it takes."""
+
+    def __init__(self, seconds):
+        self.start = time.monotonic()
+        self.seconds = seconds
+
+    def elapsed(self):
+        return time.monotonic() - self.start
+
+    def is_late(self, share):
+        """Whether this share of the time is used up."""
+        return self.seconds is not None and self.elapsed() > share * self.seconds
+
+
 class Rounds:
     """Measures one section."""
 
-    def __init__(self, section, programs, options, say):
+    def __init__(self, section, programs, options, say, seconds=None):
         self.section = section
         self.programs = programs
         self.options = options
         self.say = say
         self.times = Times(options.rounds)
+        self.seconds = seconds  # that may be spent; None: as many as it takes
 
     def run_one(self, contestant, group, options):
         """The figures of one run, or None after a failure."""
@@ -98,8 +114,9 @@ class Rounds:
                      f"{sizes.human(inside[-1])}: {contestant.label}: {failure}{out}")
             return None
 
-    def scout(self, family, group):
-        """The variants of one library that are worth measuring for this group of sizes."""
+    def scout(self, family, group, clock, share):
+        """The variants of one library that are worth measuring for this group of sizes, of those
+        that this share of the time is enough to try."""
         if len(family) == 1:
             return family
         quick = SimpleNamespace(batch_ms=max(self.options.batch_ms // 2, 5),
@@ -109,26 +126,38 @@ class Rounds:
             figures = self.run_one(contestant, group, quick)
             if figures:
                 found[contestant] = figures
+            if clock.is_late(share):
+                break
         return best_cover(found, group, self.options.keep)
 
     def measure(self):
-        section = self.section
+        groups = sizes.grouped(self.section.sizes)
+        if self.options.quick:
+            groups = [self.section.sizes]
+        for group in groups:
+            self.measure_group(group, self.seconds / len(groups) if self.seconds else None)
+        return self.times
+
+    def measure_group(self, group, seconds):
+        section, rounds = self.section, self.options.rounds
+        clock = Clock(seconds)
         fixed, families = contestants.peers(self.programs, section.network, section.collective,
                                             section.ranks, self.options.show_mpich)
-        start = time.monotonic()
-        for group in [section.sizes] if self.options.quick else sizes.grouped(section.sizes):
-            turn = contestants.ours(section.network, section.modes) + fixed
-            for family in families:
-                turn += self.scout(family, group)
-            for round_ in range(self.options.rounds):
-                for contestant in turn:
-                    figures = self.run_one(contestant, group, self.options)
-                    if figures:
-                        self.times.add(contestant, round_, figures)
-            self.say(f"{section.name}: {sizes.human(group[0])} to {sizes.human(group[-1])} done, "
-                     f"{time.monotonic() - start:.0f} s; in turn: "
-                     + "; ".join(contestant.label for contestant in turn))
-        return self.times
+        turn = contestants.ours(section.network, section.modes) + fixed
+        for i, family in enumerate(families):
+            # What is left of the time is for the rounds.
+            turn += self.scout(family, group, clock, 0.4 * (i + 1) / len(families))
+        here = f"{section.name}: {sizes.human(group[0])} to {sizes.human(group[-1])}"
+        for round_ in range(rounds):
+            if round_ > 0 and clock.is_late((round_ + 1) / (rounds + 1)):
+                self.say(f"{here}: the time is over after {round_} of {rounds} rounds")
+                break
+            for contestant in turn:
+                figures = self.run_one(contestant, group, self.options)
+                if figures:
+                    self.times.add(contestant, round_, figures)
+        self.say(f"{here} done, {clock.elapsed():.0f} s; in turn: "
+                 + "; ".join(contestant.label for contestant in turn))
 
 
 def median(row):
