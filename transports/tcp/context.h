@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptor.h"
+#include "base/timer.h"
 #include "tbccl/transport.h"
 #include "tcp/address.h"
-#include "tcp/descriptor.h"
-#include "tcp/timer.h"
 #include "tcp/trunk.h"
 
 namespace tbccl::tcp {

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "base/descriptor.h"
 #include "tcp/address.h"
-#include "tcp/descriptor.h"
 
 namespace tbccl::tcp {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tcp/descriptor.h"
+#include "base/descriptor.h"
 #include "tcp/receiver.h"
 #include "tcp/sender.h"
 #include "tcp/silence.h"
