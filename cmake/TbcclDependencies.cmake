@@ -63,3 +63,14 @@ tbccl_optional_library(hwloc hwloc TBCCL_HAVE_HWLOC "threads are not placed near
 tbccl_optional_library(sodium libsodium TBCCL_HAVE_SODIUM "TBCCL_SECRET will be refused"
                        "apt-get install libsodium-dev, or brew install libsodium")
 list(REMOVE_DUPLICATES TBCCL_OPTIONAL_LIBRARIES)
+
+# Highway's headers are all that is used of it, so that who links the library need not have it.
+add_library(tbccl_highway INTERFACE)
+find_path(TBCCL_HIGHWAY_INCLUDE_DIR hwy/highway.h)
+if(TBCCL_HIGHWAY_INCLUDE_DIR)
+  target_include_directories(tbccl_highway SYSTEM INTERFACE "${TBCCL_HIGHWAY_INCLUDE_DIR}")
+  target_compile_definitions(tbccl_highway INTERFACE TBCCL_HAVE_HIGHWAY=1)
+else()
+  message(STATUS "hwy/highway.h was not found: reductions use no instructions beyond those that the compiler is told \
+to use, and are slower (apt-get install libhwy-dev, or brew install highway)")
+endif()

@@ -35,9 +35,18 @@ for header in asio.hpp asio fmt nlohmann; do
   [ -e "$out/include/$header" ] || skip "$header was not found in /usr/include or /usr/local/include"
 done
 
+# Optional here as in any build.
+highway=
+for place in /usr/include /usr/local/include; do
+  if [ -e "$place/hwy/highway.h" ]; then
+    ln -sfn "$place/hwy" "$out/include/hwy"
+    highway=-DTBCCL_HAVE_HIGHWAY=1
+  fi
+done
+
 flags="-target $target -std=c++20 -O0 -fno-sanitize=undefined -fPIC -Wall -Wextra -Werror=return-type -ffp-contract=off
  -fvisibility=hidden -Iinclude -Isrc -Itransports -isystem $out/include
- -DFMT_HEADER_ONLY=1 -DASIO_STANDALONE -DASIO_NO_DEPRECATED"
+ -DFMT_HEADER_ONLY=1 -DASIO_STANDALONE -DASIO_NO_DEPRECATED $highway"
 
 # The first compilation builds the C++ library; alone, so that two do not build it at once.
 echo 'int main() {}' > "$out/empty.cpp"

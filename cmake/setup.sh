@@ -85,16 +85,16 @@ brew_install() { # brew_install FORMULA...: those that are missing
 # the means of the tests that are skipped without them.
 install_dependencies() {
   if [ "$(uname -s)" = Darwin ]; then
-    brew_install cmake ninja pkgconf asio fmt hwloc libsodium nlohmann-json cli11 catch2 google-benchmark
+    brew_install cmake ninja pkgconf asio fmt highway hwloc libsodium nlohmann-json cli11 catch2 google-benchmark
     [ "${1-}" != ci ] || brew_install open-mpi
   elif command -v apt-get > /dev/null; then
-    apt_install cmake ninja-build make g++ pkg-config libasio-dev libfmt-dev libhwloc-dev libsodium-dev \
-      nlohmann-json3-dev libcli11-dev catch2 libbenchmark-dev python3 iproute2
+    apt_install cmake ninja-build make g++ pkg-config libasio-dev libfmt-dev libhwy-dev libhwloc-dev \
+      libsodium-dev nlohmann-json3-dev libcli11-dev catch2 libbenchmark-dev python3 iproute2
     [ "${1-}" != ci ] || apt_install libopenmpi-dev openmpi-bin npm
   else
     for program in cmake c++ pkg-config; do
       command -v $program > /dev/null ||
-        die "$program is missing, and this script knows only apt and Homebrew: install CMake, a C++20 compiler, pkg-config, standalone Asio, fmt, hwloc, libsodium, nlohmann/json, CLI11, Catch2 and Google Benchmark"
+        die "$program is missing, and this script knows only apt and Homebrew: install CMake, a C++20 compiler, pkg-config, standalone Asio, fmt, Highway, hwloc, libsodium, nlohmann/json, CLI11, Catch2 and Google Benchmark"
     done
   fi
   cmake --help > /dev/null 2>&1 || die "cmake does not run"

@@ -1,9 +1,13 @@
-// Truth values: a byte, true when it is not zero; results are 0 or 1.
+// Truth values: a byte, true when it is not zero; results are 0 or 1. They are not scaled.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "reduce/bool.cpp"
 #include "reduce/loops.h"
 
-namespace tbccl::reduce {
+HWY_BEFORE_NAMESPACE();
+namespace tbccl::reduce::HWY_NAMESPACE {
+namespace {
 
-Kernel bool_kernel(tbcclRedOp_t op) {
+Kernel kernel(tbcclDataType_t, tbcclRedOp_t op) {
   switch (op) {
     case tbcclMin:
     case tbcclBitAnd:
@@ -21,4 +25,14 @@ Kernel bool_kernel(tbcclRedOp_t op) {
   }
 }
 
+}  // namespace
+}  // namespace tbccl::reduce::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tbccl::reduce {
+
+const Family kBools = {TBCCL_FOR_TARGETS(kernel), {}};
+
 }  // namespace tbccl::reduce
+#endif

@@ -33,10 +33,25 @@ struct Integer {
   using Work = T;
   static Work widen(Stored value) { return value; }
   static Stored narrow(Work value) { return value; }
+  // By more than 1; truncates towards zero. Processors divide vectors of floating-point numbers
+  // alone. The nearest quotient of those is never another integer than the exact one, which is an
+  // integer itself or at least 1/divisor away from one: more than half a last digit, as the value
+  // has fewer digits than the number that it is made (and a divisor that is rounded, being large,
+  // gives 0 either way).
   static Work divide(Work value, int32_t divisor) {
-    // A signed divisor for signed values (truncates towards zero), and never narrower than int.
-    using Wide = std::conditional_t<sizeof(T) == 8, T, int64_t>;
-    return static_cast<Work>(static_cast<Wide>(value) / static_cast<Wide>(divisor));
+    if constexpr (sizeof(T) == 8) {
+      return value / static_cast<T>(divisor);  // a signed divisor for signed values
+    } else if constexpr (sizeof(T) == 4) {
+      // Above 2^31 is what vectors of unsigned numbers convert badly; half of any number is not.
+      constexpr double kMiddle = std::is_signed_v<T> ? 0.0 : 2147483648.0;
+      constexpr uint32_t kShift = std::is_signed_v<T> ? 0 : 0x80000000u;
+      const auto shifted = static_cast<int32_t>(static_cast<uint32_t>(value) ^ kShift);
+      const double quotient = (static_cast<double>(shifted) + kMiddle) / divisor;
+      return static_cast<Work>(static_cast<int32_t>(quotient));
+    } else {
+      const auto whole = static_cast<float>(static_cast<int32_t>(value));
+      return static_cast<Work>(static_cast<int32_t>(whole / static_cast<float>(divisor)));
+    }
   }
 };
 

@@ -1,14 +1,34 @@
 // float32 and float64.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "reduce/floats.cpp"
 #include "reduce/loops.h"
+#include "reduce/vectors.h"
 
-namespace tbccl::reduce {
+HWY_BEFORE_NAMESPACE();
+namespace tbccl::reduce::HWY_NAMESPACE {
+namespace {
 
-Kernel float_kernel(tbcclDataType_t type, tbcclRedOp_t op) {
+Kernel kernel(tbcclDataType_t type, tbcclRedOp_t op) {
+#if TBCCL_VECTORS
+  return type == tbcclFloat32 ? lanes_kernel<RealLanes<float>>(op)
+                              : lanes_kernel<RealLanes<double>>(op);
+#else
   return type == tbcclFloat32 ? real_kernel<Real<float>>(op) : real_kernel<Real<double>>(op);
+#endif
 }
 
-Scaling float_scaling(tbcclDataType_t type) {
+Scaling scaling(tbcclDataType_t type) {
   return type == tbcclFloat32 ? scale_loop<Real<float>> : scale_loop<Real<double>>;
 }
 
+}  // namespace
+}  // namespace tbccl::reduce::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tbccl::reduce {
+
+const Family kFloats = {TBCCL_FOR_TARGETS(kernel), TBCCL_FOR_TARGETS(scaling)};
+
 }  // namespace tbccl::reduce
+#endif

@@ -1,12 +1,27 @@
 // Integers of 32 bits.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "reduce/integers32.cpp"
 #include "reduce/loops.h"
 
-namespace tbccl::reduce {
+HWY_BEFORE_NAMESPACE();
+namespace tbccl::reduce::HWY_NAMESPACE {
+namespace {
 
-Kernel integer32_kernel(tbcclDataType_t type, tbcclRedOp_t op) {
+Kernel kernel(tbcclDataType_t type, tbcclRedOp_t op) {
   return type == tbcclInt32 ? integer_kernel<int32_t>(op) : integer_kernel<uint32_t>(op);
 }
 
-Scaling integer32_scaling() { return scale_loop<Integer<uint32_t>>; }
+// The sign does not matter.
+Scaling scaling(tbcclDataType_t) { return scale_loop<Integer<uint32_t>>; }
+
+}  // namespace
+}  // namespace tbccl::reduce::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tbccl::reduce {
+
+const Family kIntegers32 = {TBCCL_FOR_TARGETS(kernel), TBCCL_FOR_TARGETS(scaling)};
 
 }  // namespace tbccl::reduce
+#endif

@@ -1,12 +1,27 @@
 // Integers of 8 bits.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "reduce/integers8.cpp"
 #include "reduce/loops.h"
 
-namespace tbccl::reduce {
+HWY_BEFORE_NAMESPACE();
+namespace tbccl::reduce::HWY_NAMESPACE {
+namespace {
 
-Kernel integer8_kernel(tbcclDataType_t type, tbcclRedOp_t op) {
+Kernel kernel(tbcclDataType_t type, tbcclRedOp_t op) {
   return type == tbcclInt8 ? integer_kernel<int8_t>(op) : integer_kernel<uint8_t>(op);
 }
 
-Scaling integer8_scaling() { return scale_loop<Integer<uint8_t>>; }
+// The sign does not matter.
+Scaling scaling(tbcclDataType_t) { return scale_loop<Integer<uint8_t>>; }
+
+}  // namespace
+}  // namespace tbccl::reduce::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tbccl::reduce {
+
+const Family kIntegers8 = {TBCCL_FOR_TARGETS(kernel), TBCCL_FOR_TARGETS(scaling)};
 
 }  // namespace tbccl::reduce
+#endif

@@ -1,5 +1,5 @@
 // What a kernel is: the loops of one (type, operator) pair. `divisor` above 1 divides the result
-// before it is rounded (only sums are ever divided).
+// before it is rounded (only sums are ever divided). `also`, if not NULL, is a second destination.
 #pragma once
 
 #include <cstddef>
@@ -10,33 +10,34 @@
 namespace tbccl::reduce {
 
 struct Kernel {
-  void (*combine)(void* dst, const void* a, const void* b, size_t count, int32_t divisor) = nullptr;
-  void (*fold)(void* dst, const void* const* sources, int k, size_t count,
+  void (*combine)(void* dst, void* also, const void* a, const void* b, size_t count,
+                  int32_t divisor) = nullptr;
+  void (*fold)(void* dst, void* also, const void* const* sources, int k, size_t count,
                int32_t divisor) = nullptr;
 };
 
 using Scaling = void (*)(void* dst, const void* src, size_t count, const void* scalar);
 
-// The kernel of a pair; an average has the kernel of the sum. Empty if the pair is not legal.
-// Each answers for its own types only.
-Kernel integer8_kernel(tbcclDataType_t type, tbcclRedOp_t op);
-Kernel integer16_kernel(tbcclDataType_t type, tbcclRedOp_t op);
-Kernel integer32_kernel(tbcclDataType_t type, tbcclRedOp_t op);
-Kernel integer64_kernel(tbcclDataType_t type, tbcclRedOp_t op);
-Kernel bool_kernel(tbcclRedOp_t op);
-Kernel float_kernel(tbcclDataType_t type, tbcclRedOp_t op);    // 32 and 64 bits
-Kernel float16_kernel(tbcclDataType_t type, tbcclRedOp_t op);  // float16 and bfloat16
-Kernel float8_kernel(tbcclDataType_t type, tbcclRedOp_t op);
-Kernel complex_kernel(tbcclDataType_t type, tbcclRedOp_t op);
+// The instruction sets that kernels are compiled for: the one that the compiler was told, and what
+// a processor may have beyond it.
+enum Target { kCompiled, kAvx2, kAvx512, kTargets };
 
-// Multiplication by a scalar; NULL where a pre-multiplied sum is not legal.
-Scaling integer8_scaling();   // the sign does not matter
-Scaling integer16_scaling();  // the sign does not matter
-Scaling integer32_scaling();  // the sign does not matter
-Scaling integer64_scaling();  // the sign does not matter
-Scaling float_scaling(tbcclDataType_t type);
-Scaling float16_scaling(tbcclDataType_t type);
-Scaling float8_scaling(tbcclDataType_t type);
-Scaling complex_scaling(tbcclDataType_t type);
+// Some types, for every target that there is (NULL: not compiled). A kernel is empty if the pair is
+// not legal; an average has the kernel of the sum. A scaling multiplies by a scalar, and is NULL
+// where a pre-multiplied sum is not legal. A family answers for its own types only.
+struct Family {
+  Kernel (*kernel[kTargets])(tbcclDataType_t type, tbcclRedOp_t op);
+  Scaling (*scaling[kTargets])(tbcclDataType_t type);
+};
+
+extern const Family kIntegers8;
+extern const Family kIntegers16;
+extern const Family kIntegers32;
+extern const Family kIntegers64;
+extern const Family kBools;
+extern const Family kFloats;    // 32 and 64 bits
+extern const Family kFloats16;  // float16 and bfloat16
+extern const Family kFloats8;
+extern const Family kComplexes;
 
 }  // namespace tbccl::reduce

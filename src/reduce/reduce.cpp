@@ -2,74 +2,23 @@
 
 #include <cstring>
 
+#include "reduce/float_mode.h"
 #include "reduce/kernel.h"
+#include "reduce/table.h"
 #include "reduce/user.h"
 
 namespace tbccl::reduce {
 namespace {
 
+// Numbers come from a C API: any value is possible. Empty or NULL: not legal.
 Kernel kernel_for(tbcclDataType_t type, tbcclRedOp_t op) {
-  switch (type) {
-    case tbcclInt8:
-    case tbcclUint8:
-      return integer8_kernel(type, op);
-    case tbcclInt16:
-    case tbcclUint16:
-      return integer16_kernel(type, op);
-    case tbcclInt32:
-    case tbcclUint32:
-      return integer32_kernel(type, op);
-    case tbcclInt64:
-    case tbcclUint64:
-      return integer64_kernel(type, op);
-    case tbcclFloat32:
-    case tbcclFloat64:
-      return float_kernel(type, op);
-    case tbcclFloat16:
-    case tbcclBfloat16:
-      return float16_kernel(type, op);
-    case tbcclFloat8e4m3:
-    case tbcclFloat8e5m2:
-      return float8_kernel(type, op);
-    case tbcclBool:
-      return bool_kernel(op);
-    case tbcclComplex64:
-    case tbcclComplex128:
-      return complex_kernel(type, op);
-  }
-  return {};
+  const auto t = static_cast<unsigned>(type), o = static_cast<unsigned>(op);
+  return t < kTypeNumbers && o < kOpNumbers ? table().kernels[t][o] : Kernel{};
 }
 
 Scaling scaling_for(tbcclDataType_t type) {
-  switch (type) {
-    case tbcclInt8:
-    case tbcclUint8:
-      return integer8_scaling();
-    case tbcclInt16:
-    case tbcclUint16:
-      return integer16_scaling();
-    case tbcclInt32:
-    case tbcclUint32:
-      return integer32_scaling();
-    case tbcclInt64:
-    case tbcclUint64:
-      return integer64_scaling();
-    case tbcclFloat32:
-    case tbcclFloat64:
-      return float_scaling(type);
-    case tbcclFloat16:
-    case tbcclBfloat16:
-      return float16_scaling(type);
-    case tbcclFloat8e4m3:
-    case tbcclFloat8e5m2:
-      return float8_scaling(type);
-    case tbcclComplex64:
-    case tbcclComplex128:
-      return complex_scaling(type);
-    case tbcclBool:
-      break;
-  }
-  return nullptr;
+  const auto t = static_cast<unsigned>(type);
+  return t < kTypeNumbers ? table().scalings[t] : nullptr;
 }
 
 int32_t divisor_of(const Reduction& r, bool finish) {
@@ -88,32 +37,37 @@ bool legal(tbcclDataType_t type, tbcclRedOp_t op) {
   return kernel_for(type, op).combine != nullptr;
 }
 
-void combine(const Reduction& r, void* dst, const void* a, const void* b, size_t count,
-             bool finish) {
-  if (r.user != nullptr) {
-    user_combine(r, dst, a, b, count);
+void combine(const Reduction& r, void* dst, const void* a, const void* b, size_t count, bool finish,
+             void* also) {
+  const void* const sources[] = {a, b};
+  if (r.user == nullptr) {
+    fold(r, dst, sources, 2, count, finish, also);
     return;
   }
-  const Kernel kernel = kernel_for(r.type, r.op);
-  if (kernel.combine != nullptr) kernel.combine(dst, a, b, count, divisor_of(r, finish));
+  user_combine(r, dst, a, b, count);
+  if (also != nullptr && count > 0) std::memcpy(also, dst, count * size_of(r.type));
 }
 
 void fold(const Reduction& r, void* dst, const void* const* sources, int k, size_t count,
-          bool finish) {
+          bool finish, void* also) {
   if (r.user != nullptr) {
     user_fold(r, dst, sources, k, count);
+    if (also != nullptr && count > 0) std::memcpy(also, dst, count * size_of(r.type));
     return;
   }
   const Kernel kernel = kernel_for(r.type, r.op);
   if (kernel.combine == nullptr) return;
-  if (k == 2) {  // the same bits, without the accumulator
-    kernel.combine(dst, sources[0], sources[1], count, divisor_of(r, finish));
+  const StandardFloats standard;
+  const int32_t divisor = divisor_of(r, finish);
+  if (k == 2) {
+    kernel.combine(dst, also, sources[0], sources[1], count, divisor);
   } else {
-    kernel.fold(dst, sources, k, count, divisor_of(r, finish));
+    kernel.fold(dst, also, sources, k, count, divisor);
   }
 }
 
 void scale(const Reduction& r, void* dst, const void* src, size_t count) {
+  const StandardFloats standard;
   if (const Scaling scaling = scaling_for(r.type)) scaling(dst, src, count, r.scalar);
 }
 

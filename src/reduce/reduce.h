@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/status.h"
 #include "tbccl/tbccl.h"
@@ -31,14 +32,15 @@ struct Reduction {
   bool commutative = true;
 };
 
-// dst[i] = a[i] (op) b[i]; dst may be a or b.
-void combine(const Reduction& r, void* dst, const void* a, const void* b, size_t count,
-             bool finish);
+// dst[i] = a[i] (op) b[i]; dst may be a or b. Where `also` is not NULL the results are written
+// there too (the next hop's buffer), while they are in the cache; it overlaps nothing.
+void combine(const Reduction& r, void* dst, const void* a, const void* b, size_t count, bool finish,
+             void* also = nullptr);
 
-// dst[i] = s[0][i] (op) ... (op) s[k-1][i], left to right, rounded once; dst may be any of s. k
-// >= 1.
+// dst[i] = s[0][i] (op) ... (op) s[k-1][i], left to right, rounded once; dst may be any of s; k >=
+// 1; `also` as above.
 void fold(const Reduction& r, void* dst, const void* const* sources, int k, size_t count,
-          bool finish);
+          bool finish, void* also = nullptr);
 
 // dst[i] = scalar * src[i], rounded.
 void scale(const Reduction& r, void* dst, const void* src, size_t count);
@@ -46,6 +48,12 @@ void scale(const Reduction& r, void* dst, const void* src, size_t count);
 // dst[i] = src[i], and, for a group of one rank, what finishing means (an average of one).
 // Plain memory copy otherwise.
 void copy(const Reduction& r, void* dst, const void* src, size_t count);
+
+// The instruction sets that this processor has kernels for, best first ("AVX-512", "AVX2", "plain";
+// "NEON"). The first is used, unless a test or a benchmark chooses: use_target is not for programs,
+// which have nothing to gain. NULL: the best again. False: no such target, nothing has changed.
+std::vector<const char*> targets();
+bool use_target(const char* name);
 
 // Exact conversions, for tests, verification and printing.
 float half_to_float(uint16_t bits);

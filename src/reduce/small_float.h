@@ -21,6 +21,14 @@ struct SmallFloat {
   // The canonical NaN: quiet, positive, no payload.
   static constexpr int32_t kNan =
       kInfinities == Infinities::kYes ? kInfinity | 1 << (kMantissa - 1) : kMagnitude;
+  static constexpr bool kHasInfinities = kInfinities == Infinities::kYes;
+  static constexpr int32_t kTop = kHasInfinities ? kInfinity : kNan;  // of what is too large
+  // From the exponent that infinity has after rebiasing twice to that of float32's infinity.
+  static constexpr int32_t kTopGap =
+      0x7f800000 - (kHasInfinities ? (kInfinity << kShift) + 2 * kRebias : 0);
+  static constexpr int32_t kSmallestNormal = kRebias + (1 << 23);  // as a float32
+  // A float32 whose last bit weighs as much as the smallest denormal.
+  static constexpr int32_t kStep = kRebias + ((kShift + 1) << 23);
 
   // Exact. A NaN stays one.
   static float widen(Bits bits) {
@@ -29,7 +37,6 @@ struct SmallFloat {
                       << (31 - kExponent - kMantissa);
     // A denormal m counts steps of the smallest normal number's last bit: put it behind that
     // number's exponent and subtract the number; both operands and the result are normal.
-    constexpr int32_t kSmallestNormal = kRebias + (1 << 23);
     const int32_t denormal = std::bit_cast<int32_t>(
         std::bit_cast<float>(magnitude + kSmallestNormal) - std::bit_cast<float>(kSmallestNormal));
     int32_t result = magnitude < (1 << 23) ? denormal : magnitude + kRebias;
@@ -46,27 +53,19 @@ struct SmallFloat {
     const auto bits = std::bit_cast<uint32_t>(value);
     const auto magnitude = static_cast<int32_t>(bits & 0x7fffffffu);
     const auto sign = static_cast<int32_t>(bits >> 31) << (kExponent + kMantissa);
-    // Adding a number whose last bit weighs as much as the smallest denormal rounds to a multiple
-    // of that.
-    constexpr int32_t kStep = kRebias + ((kShift + 1) << 23);
+    // Adding this rounds to a multiple of the smallest denormal.
     const int32_t denormal =
         std::bit_cast<int32_t>(std::bit_cast<float>(magnitude) + std::bit_cast<float>(kStep)) -
         kStep;
     const int32_t odd = (magnitude >> kShift) & 1;
     const int32_t normal = (magnitude - kRebias + (1 << (kShift - 1)) - 1 + odd) >> kShift;
     int32_t result = magnitude < kRebias + (1 << 23) ? denormal : normal;
-    constexpr int32_t kTop = kInfinities == Infinities::kYes ? kInfinity : kNan;
     result = result > kTop ? kTop : result;
     const bool not_a_number =
         kInfinities == Infinities::kYes ? magnitude > 0x7f800000 : result == kNan;
     result = not_a_number ? kNan : result | sign;
     return static_cast<Bits>(result);
   }
-
- private:
-  // From the exponent that infinity has after rebiasing twice to that of float32's infinity.
-  static constexpr int32_t kTopGap =
-      0x7f800000 - (kInfinities == Infinities::kYes ? (kInfinity << kShift) + 2 * kRebias : 0);
 };
 
 using Float16 = SmallFloat<uint16_t, 5, 10, Infinities::kYes>;
