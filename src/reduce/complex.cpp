@@ -15,11 +15,15 @@ constexpr Kernel kSums = {combine_lanes<RealLanes<T>, SumLanes>,
                           fold_lanes<RealLanes<T>, SumLanes>};
 template <class T>
 constexpr Kernel kProducts = {combine_complex<T>, fold_complex<T>};
+template <class T>
+constexpr Scaling kScaling = scale_complex<T>;
 #else
 template <class T>
 constexpr Kernel kSums = {combine_loop<Real<T>, Sum>, fold_loop<Real<T>, Sum>};
 template <class T>
 constexpr Kernel kProducts = {combine_loop<Complex<T>, Product>, fold_loop<Complex<T>, Product>};
+template <class T>
+constexpr Scaling kScaling = scale_loop<Complex<T> >;
 #endif
 
 template <class T>
@@ -52,7 +56,7 @@ Kernel kernel(tbcclDataType_t type, tbcclRedOp_t op) {
 }
 
 Scaling scaling(tbcclDataType_t type) {
-  return type == tbcclComplex64 ? scale_loop<Complex<float>> : scale_loop<Complex<double>>;
+  return type == tbcclComplex64 ? kScaling<float> : kScaling<double>;
 }
 
 }  // namespace

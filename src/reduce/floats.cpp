@@ -8,18 +8,28 @@ HWY_BEFORE_NAMESPACE();
 namespace tbccl::reduce::HWY_NAMESPACE {
 namespace {
 
-Kernel kernel(tbcclDataType_t type, tbcclRedOp_t op) {
 #if TBCCL_VECTORS
+
+Kernel kernel(tbcclDataType_t type, tbcclRedOp_t op) {
   return type == tbcclFloat32 ? lanes_kernel<RealLanes<float>>(op)
                               : lanes_kernel<RealLanes<double>>(op);
+}
+
+Scaling scaling(tbcclDataType_t type) {
+  return type == tbcclFloat32 ? scale_lanes<RealLanes<float>> : scale_lanes<RealLanes<double>>;
+}
+
 #else
+
+Kernel kernel(tbcclDataType_t type, tbcclRedOp_t op) {
   return type == tbcclFloat32 ? real_kernel<Real<float>>(op) : real_kernel<Real<double>>(op);
-#endif
 }
 
 Scaling scaling(tbcclDataType_t type) {
   return type == tbcclFloat32 ? scale_loop<Real<float>> : scale_loop<Real<double>>;
 }
+
+#endif
 
 }  // namespace
 }  // namespace tbccl::reduce::HWY_NAMESPACE

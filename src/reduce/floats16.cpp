@@ -8,20 +8,29 @@ HWY_BEFORE_NAMESPACE();
 namespace tbccl::reduce::HWY_NAMESPACE {
 namespace {
 
-using Half = Small<Float16, uint16_t>;
-using Brain = Small<Bfloat16, uint16_t>;
+#if TBCCL_VECTORS
 
 Kernel kernel(tbcclDataType_t type, tbcclRedOp_t op) {
-#if TBCCL_VECTORS
   return type == tbcclFloat16 ? lanes_kernel<HalfLanes>(op) : lanes_kernel<BrainLanes>(op);
-#else
-  return type == tbcclFloat16 ? real_kernel<Half>(op) : real_kernel<Brain>(op);
-#endif
 }
 
 Scaling scaling(tbcclDataType_t type) {
-  return type == tbcclFloat16 ? scale_loop<Half> : scale_loop<Brain>;
+  return type == tbcclFloat16 ? scale_lanes<HalfLanes> : scale_lanes<BrainLanes>;
 }
+
+#else
+
+Kernel kernel(tbcclDataType_t type, tbcclRedOp_t op) {
+  return type == tbcclFloat16 ? real_kernel<Small<Float16, uint16_t> >(op)
+                              : real_kernel<Small<Bfloat16, uint16_t> >(op);
+}
+
+Scaling scaling(tbcclDataType_t type) {
+  return type == tbcclFloat16 ? scale_loop<Small<Float16, uint16_t> >
+                              : scale_loop<Small<Bfloat16, uint16_t> >;
+}
+
+#endif
 
 }  // namespace
 }  // namespace tbccl::reduce::HWY_NAMESPACE

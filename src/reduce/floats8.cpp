@@ -8,21 +8,31 @@ HWY_BEFORE_NAMESPACE();
 namespace tbccl::reduce::HWY_NAMESPACE {
 namespace {
 
-using E4m3 = Small<Float8e4m3, uint8_t>;
-using E5m2 = Small<Float8e5m2, uint8_t>;
+#if TBCCL_VECTORS
 
 Kernel kernel(tbcclDataType_t type, tbcclRedOp_t op) {
-#if TBCCL_VECTORS
   return type == tbcclFloat8e4m3 ? lanes_kernel<EighthLanes<Float8e4m3>>(op)
                                  : lanes_kernel<EighthLanes<Float8e5m2>>(op);
-#else
-  return type == tbcclFloat8e4m3 ? real_kernel<E4m3>(op) : real_kernel<E5m2>(op);
-#endif
 }
 
 Scaling scaling(tbcclDataType_t type) {
-  return type == tbcclFloat8e4m3 ? scale_loop<E4m3> : scale_loop<E5m2>;
+  return type == tbcclFloat8e4m3 ? scale_lanes<EighthLanes<Float8e4m3>>
+                                 : scale_lanes<EighthLanes<Float8e5m2>>;
 }
+
+#else
+
+Kernel kernel(tbcclDataType_t type, tbcclRedOp_t op) {
+  return type == tbcclFloat8e4m3 ? real_kernel<Small<Float8e4m3, uint8_t>>(op)
+                                 : real_kernel<Small<Float8e5m2, uint8_t>>(op);
+}
+
+Scaling scaling(tbcclDataType_t type) {
+  return type == tbcclFloat8e4m3 ? scale_loop<Small<Float8e4m3, uint8_t>>
+                                 : scale_loop<Small<Float8e5m2, uint8_t>>;
+}
+
+#endif
 
 }  // namespace
 }  // namespace tbccl::reduce::HWY_NAMESPACE

@@ -210,6 +210,15 @@ struct MaximumLanes : SumLanes {
   }
 };
 
+// A scaling is the product of a constant, which comes first, and a single source.
+template <class Lanes>
+struct ScaleLanes : SumLanes {
+  typename Lanes::V factor;
+  HWY_INLINE typename Lanes::V finish(typename Lanes::V value) const {
+    return hn::Mul(factor, value);
+  }
+};
+
 // Real and imaginary parts in turn.
 template <class Lanes>
 struct ComplexProductLanes : SumLanes {
@@ -218,6 +227,14 @@ struct ComplexProductLanes : SumLanes {
     const V left = hn::Mul(hn::DupEven(a), b);
     const V right = hn::Mul(hn::DupOdd(a), hn::Reverse2(typename Lanes::Tag(), b));
     return hn::OddEven(hn::Add(left, right), hn::Sub(left, right));
+  }
+};
+
+template <class Lanes>
+struct ComplexScaleLanes : SumLanes {
+  typename Lanes::V factor;
+  HWY_INLINE typename Lanes::V finish(typename Lanes::V value) const {
+    return ComplexProductLanes<Lanes>().apply(factor, value);
   }
 };
 
@@ -371,6 +388,32 @@ void fold_complex(void* dst, void* also, const void* const* sources, int k, size
     return;
   }
   sweep_all<Lanes>(dst, also, sources, k, 2 * count, ComplexProductLanes<Lanes>());
+}
+
+template <class Lanes>
+void scale_lanes(void* dst, const void* src, size_t count, const void* scalar) {
+  using Plain = typename Lanes::Plain;
+  if (count < width<Lanes>()) {
+    scale_loop<Plain>(dst, src, count, scalar);
+    return;
+  }
+  ScaleLanes<Lanes> scale;
+  scale.factor =
+      hn::Set(typename Lanes::Tag(), Plain::widen(load<typename Lanes::Stored>(scalar, 0)));
+  sweep_all<Lanes>(dst, nullptr, &src, 1, count, scale);
+}
+
+template <class T>
+void scale_complex(void* dst, const void* src, size_t count, const void* scalar) {
+  using Lanes = RealLanes<T>;
+  if (2 * count < width<Lanes>()) {
+    scale_loop<Complex<T>>(dst, src, count, scalar);
+    return;
+  }
+  const typename Lanes::Tag tag;
+  ComplexScaleLanes<Lanes> scale;
+  scale.factor = hn::OddEven(hn::Set(tag, load<T>(scalar, 1)), hn::Set(tag, load<T>(scalar, 0)));
+  sweep_all<Lanes>(dst, nullptr, &src, 1, 2 * count, scale);
 }
 
 // As real_kernel of loops.h.

@@ -1,102 +1,18 @@
 // Every legal pair against the reference, byte for byte: awkward values, counts, aliasing,
-// alignment, and nothing written outside the result.
+// alignment, and nothing written outside the result; on every instruction set that this processor
+// has.
 #include <cstring>
-#include <random>
 
 #include "reduce/reduce.h"
 #include "unit/catch.h"
+#include "unit/reduce/buffers.h"
 #include "unit/reduce/reference.h"
 
 namespace {
 
 using namespace tbccl;
+using namespace buffers;
 using reference::Element;
-
-constexpr unsigned char kGuard = 0xa5;
-constexpr size_t kGuardBytes = 32;
-
-// A vector of elements as bytes, at a chosen misalignment and between guards.
-class Buffer {
- public:
-  Buffer(const std::vector<Element>& values, size_t misalignment)
-      : Buffer(flatten(values), misalignment) {}
-  Buffer(const std::vector<unsigned char>& bytes, size_t misalignment)
-      : misalignment_(misalignment),
-        size_(bytes.size()),
-        storage_(kAlignment + misalignment + size_ + 2 * kGuardBytes, kGuard) {
-    if (size_ > 0) std::memcpy(data(), bytes.data(), size_);
-  }
-  unsigned char* data() {
-    const auto first = reinterpret_cast<uintptr_t>(storage_.data()) + kGuardBytes;
-    const size_t gap = (kAlignment - first % kAlignment) % kAlignment;
-    return storage_.data() + kGuardBytes + gap + misalignment_;
-  }
-  bool equals(const unsigned char* expected, size_t bytes) {
-    return bytes == 0 || std::memcmp(data(), expected, bytes) == 0;
-  }
-  bool guarded() {
-    for (const unsigned char* p = storage_.data(); p < data(); ++p) {
-      if (*p != kGuard) return false;
-    }
-    for (const unsigned char* p = data() + size_; p < storage_.data() + storage_.size(); ++p) {
-      if (*p != kGuard) return false;
-    }
-    return true;
-  }
-  static std::vector<unsigned char> flatten(const std::vector<Element>& values) {
-    std::vector<unsigned char> bytes;
-    for (const Element& value : values) bytes.insert(bytes.end(), value.begin(), value.end());
-    return bytes;
-  }
-
- private:
-  static constexpr size_t kAlignment = 64;
-  size_t misalignment_;
-  size_t size_;
-  std::vector<unsigned char> storage_;
-};
-
-// Half awkward values, half random bits.
-std::vector<Element> mixture(tbcclDataType_t type, size_t count, uint32_t seed) {
-  std::mt19937 random(seed);
-  const std::vector<Element> awkward = reference::awkward(type);
-  std::vector<Element> values;
-  for (size_t i = 0; i < count; ++i) {
-    Element value = awkward[random() % awkward.size()];
-    if (random() % 2 == 0) {
-      for (unsigned char& byte : value) byte = static_cast<unsigned char>(random());
-    }
-    values.push_back(value);
-  }
-  return values;
-}
-
-std::vector<unsigned char> expected_fold(const reduce::Reduction& r,
-                                         const std::vector<std::vector<Element>>& sources,
-                                         bool finish) {
-  std::vector<Element> results;
-  for (size_t i = 0; i < sources[0].size(); ++i) {
-    std::vector<Element> column;
-    for (const auto& source : sources) column.push_back(source[i]);
-    results.push_back(reference::fold(r.type, r.op, column, finish ? r.ranks : 1));
-  }
-  return Buffer::flatten(results);
-}
-
-template <class F>
-void for_each_pair(F f) {
-  for (const tbcclDataType_t type : reference::kTypes) {
-    for (const tbcclRedOp_t op : reference::kOps) {
-      if (!reference::legal(type, op)) continue;
-      reduce::Reduction r;
-      r.type = type;
-      r.op = op;
-      r.ranks = 3;
-      INFO(reduce::name_of(type) << " " << reduce::name_of(op));
-      f(r);
-    }
-  }
-}
 
 }  // namespace
 
@@ -215,8 +131,8 @@ TEST_CASE("fold: 1 to 9 sources, rounded once, any of them the destination") {
 TEST_CASE("scale: every type but bool, in place and not") {
   for (const tbcclDataType_t type : reference::kTypes) {
     if (type == tbcclBool) continue;
-    INFO(reduce::name_of(type));
     const std::vector<Element> values = mixture(type, 300, 5);
+    const std::vector<unsigned char> bytes = Buffer::flatten(values);
     std::vector<Element> scalars = reference::awkward(type);
     if (scalars.size() > 40) scalars.resize(40);
     for (const Element& scalar : scalars) {
@@ -227,12 +143,20 @@ TEST_CASE("scale: every type but bool, in place and not") {
       std::vector<Element> results;
       for (const Element& value : values) results.push_back(reference::scale(type, scalar, value));
       const std::vector<unsigned char> expected = Buffer::flatten(results);
-      Buffer src(values, 1), dst(std::vector<unsigned char>(expected.size(), 0), 0);
-      reduce::scale(r, dst.data(), src.data(), values.size());
-      REQUIRE(dst.equals(expected.data(), expected.size()));
-      reduce::scale(r, src.data(), src.data(), values.size());
-      REQUIRE(src.equals(expected.data(), expected.size()));
-      REQUIRE((src.guarded() && dst.guarded()));
+      for (const char* const target : reduce::targets()) {
+        const OnTarget on(target);
+        INFO(reduce::name_of(type) << " on " << target);
+        for (const size_t count : {size_t{300}, size_t{67}, size_t{1}, size_t{0}}) {
+          const size_t length = count * reduce::size_of(type);
+          const std::vector<unsigned char> cut(bytes.begin(), bytes.begin() + ptrdiff_t(length));
+          Buffer src(cut, 1), dst(std::vector<unsigned char>(length, 0), 0);
+          reduce::scale(r, dst.data(), src.data(), count);
+          REQUIRE(dst.equals(expected.data(), length));
+          reduce::scale(r, src.data(), src.data(), count);
+          REQUIRE(src.equals(expected.data(), length));
+          REQUIRE((src.guarded() && dst.guarded()));
+        }
+      }
     }
   }
 }
