@@ -44,9 +44,10 @@ inline constexpr bool kWidens = !std::is_same_v<typename Element::Stored, typena
 
 // Elements [first, end) of dst from kSources sources. A single one may be no result yet (a logical
 // operator's, a NaN).
+// Several loops call it: kept out of them, or every one would have a copy.
 template <class Element, class Operator, int kSources, bool kDivide>
-void pass_range(void* dst, const void* const* sources, size_t first, size_t end,
-                [[maybe_unused]] int32_t divisor) {
+__attribute__((noinline)) void pass_range(void* dst, const void* const* sources, size_t first,
+                                          size_t end, [[maybe_unused]] int32_t divisor) {
   using Stored = typename Element::Stored;
   // Named one by one: compilers do not take elements of an array out of a loop.
   const void* const s0 = sources[0];
@@ -65,17 +66,27 @@ void pass_range(void* dst, const void* const* sources, size_t first, size_t end,
   }
 }
 
-// Several loops call it: kept out of them, or every one would have a copy.
+// The end of the elements before the first that begins a cache line; `first` if there are few
+// elements, or none begins one.
+template <class Element>
+size_t aligned_from(const void* dst, size_t first, size_t end) {
+  constexpr size_t kSize = sizeof(typename Element::Stored), kLine = 64;
+  const size_t past = (reinterpret_cast<uintptr_t>(dst) + first * kSize) % kLine;
+  if (past == 0 || past % kSize != 0 || (end - first) * kSize < 16 * kLine) return first;
+  return first + (kLine - past) / kSize;
+}
+
+// In two ranges, so that the stores of the long one are aligned: those across two cache lines cost
+// a third of the speed out of the caches.
 template <class Element, class Operator, int kSources>
-__attribute__((noinline)) void pass(void* dst, const void* const* sources, size_t first, size_t end,
-                                    int32_t divisor) {
+void pass(void* dst, const void* const* sources, size_t first, size_t end, int32_t divisor) {
+  auto* range = pass_range<Element, Operator, kSources, false>;
   if constexpr (kDivides<Element, Operator>) {
-    if (divisor > 1) {
-      pass_range<Element, Operator, kSources, true>(dst, sources, first, end, divisor);
-      return;
-    }
+    if (divisor > 1) range = pass_range<Element, Operator, kSources, true>;
   }
-  pass_range<Element, Operator, kSources, false>(dst, sources, first, end, divisor);
+  const size_t aligned = aligned_from<Element>(dst, first, end);
+  if (aligned > first) range(dst, sources, first, aligned, divisor);
+  range(dst, sources, aligned, end, divisor);
 }
 
 // Elements [first, end) of dst, which are in the nearest cache, to the second destination.

@@ -164,6 +164,7 @@ struct EighthLanes : WidenedLanes {
 // --- operators ---
 
 struct SumLanes {
+  static constexpr size_t kGroup = 1;  // elements that belong together
   using Plain = Sum;
   template <class V>
   HWY_INLINE V apply(V a, V b) const {
@@ -178,6 +179,7 @@ struct SumLanes {
 template <class Lanes>
 struct AverageLanes : SumLanes {
   typename Lanes::V divisor;
+  HWY_INLINE explicit AverageLanes(typename Lanes::V by) : divisor(by) {}
   HWY_INLINE typename Lanes::V finish(typename Lanes::V value) const {
     return hn::Div(value, divisor);
   }
@@ -214,6 +216,7 @@ struct MaximumLanes : SumLanes {
 template <class Lanes>
 struct ScaleLanes : SumLanes {
   typename Lanes::V factor;
+  HWY_INLINE explicit ScaleLanes(typename Lanes::V by) : factor(by) {}
   HWY_INLINE typename Lanes::V finish(typename Lanes::V value) const {
     return hn::Mul(factor, value);
   }
@@ -222,6 +225,7 @@ struct ScaleLanes : SumLanes {
 // Real and imaginary parts in turn.
 template <class Lanes>
 struct ComplexProductLanes : SumLanes {
+  static constexpr size_t kGroup = 2;
   using V = typename Lanes::V;
   HWY_INLINE V apply(V a, V b) const {
     const V left = hn::Mul(hn::DupEven(a), b);
@@ -232,7 +236,9 @@ struct ComplexProductLanes : SumLanes {
 
 template <class Lanes>
 struct ComplexScaleLanes : SumLanes {
+  static constexpr size_t kGroup = 2;
   typename Lanes::V factor;
+  HWY_INLINE explicit ComplexScaleLanes(typename Lanes::V by) : factor(by) {}
   HWY_INLINE typename Lanes::V finish(typename Lanes::V value) const {
     return ComplexProductLanes<Lanes>().apply(factor, value);
   }
@@ -283,16 +289,29 @@ HWY_INLINE void put(Results results, typename Lanes::Stored* dst, typename Lanes
   if constexpr (kAlso) hn::StoreU(rounded, hn::DFromV<decltype(rounded)>(), also + i);
 }
 
-// Not fewer elements than a load brings. The last of them are computed before any is written,
-// because dst may be a source, and stored at the end over some of those before them, which have the
-// same values: so no loop over single elements is needed.
+// How many elements lie before the first at which a whole store is aligned. 0 if there is none.
+template <class Lanes, class Operator>
+HWY_INLINE size_t unaligned(const typename Lanes::Stored* dst) {
+  constexpr size_t kGroupBytes = Operator::kGroup * sizeof(typename Lanes::Stored);
+  const size_t bytes = width<Lanes>() * sizeof(typename Lanes::Stored);
+  const size_t past = reinterpret_cast<uintptr_t>(dst) % bytes;
+  if (past == 0 || past % kGroupBytes != 0) return 0;
+  return (bytes - past) / sizeof(typename Lanes::Stored);
+}
+
+// Not fewer elements than a load brings. The first and the last of them are computed before any is
+// written, because dst may be a source, and stored at the end over some of the others, which have
+// the same values: so no loop over single elements is needed, and stores are aligned (those across
+// two cache lines cost a third of the speed out of the caches).
 template <class Lanes, bool kAlso, class Operator>
 HWY_INLINE void sweep(typename Lanes::Stored* dst, typename Lanes::Stored* also,
                       const typename Lanes::Stored* const* sources, int k, size_t count,
                       const Operator& op) {
   const size_t n = width<Lanes>();
   const auto last = one<Lanes>(sources, k, count - n, op);
-  size_t i = 0;
+  const auto head = one<Lanes>(sources, k, 0, op);
+  const size_t skipped = count >= 4 * n ? unaligned<Lanes, Operator>(dst) : 0;
+  size_t i = skipped;
   for (; i + 2 * n <= count; i += 2 * n) {
     auto v0 = Lanes::load(sources[0] + i);
     auto v1 = Lanes::load(sources[0] + i + n);
@@ -308,6 +327,7 @@ HWY_INLINE void sweep(typename Lanes::Stored* dst, typename Lanes::Stored* also,
     i += n;
   }
   if (i < count) put<Lanes, kAlso>(last, dst, also, count - n);
+  if (skipped > 0) put<Lanes, kAlso>(head, dst, also, 0);
 }
 
 template <class Lanes, class Operator>
@@ -328,8 +348,7 @@ HWY_INLINE void sweep_divided(void* dst, void* also, const void* const* sources,
   if constexpr (std::is_same_v<Operator, SumLanes>) {
     if (divisor > 1) {
       using Work = hn::TFromD<typename Lanes::Tag>;
-      AverageLanes<Lanes> average;
-      average.divisor = hn::Set(typename Lanes::Tag(), static_cast<Work>(divisor));
+      const AverageLanes<Lanes> average(hn::Set(typename Lanes::Tag(), static_cast<Work>(divisor)));
       sweep_all<Lanes>(dst, also, sources, k, count, average);
       return;
     }
@@ -397,9 +416,8 @@ void scale_lanes(void* dst, const void* src, size_t count, const void* scalar) {
     scale_loop<Plain>(dst, src, count, scalar);
     return;
   }
-  ScaleLanes<Lanes> scale;
-  scale.factor =
-      hn::Set(typename Lanes::Tag(), Plain::widen(load<typename Lanes::Stored>(scalar, 0)));
+  const ScaleLanes<Lanes> scale(
+      hn::Set(typename Lanes::Tag(), Plain::widen(load<typename Lanes::Stored>(scalar, 0))));
   sweep_all<Lanes>(dst, nullptr, &src, 1, count, scale);
 }
 
@@ -411,8 +429,8 @@ void scale_complex(void* dst, const void* src, size_t count, const void* scalar)
     return;
   }
   const typename Lanes::Tag tag;
-  ComplexScaleLanes<Lanes> scale;
-  scale.factor = hn::OddEven(hn::Set(tag, load<T>(scalar, 1)), hn::Set(tag, load<T>(scalar, 0)));
+  const ComplexScaleLanes<Lanes> scale(
+      hn::OddEven(hn::Set(tag, load<T>(scalar, 1)), hn::Set(tag, load<T>(scalar, 0))));
   sweep_all<Lanes>(dst, nullptr, &src, 1, 2 * count, scale);
 }
 
