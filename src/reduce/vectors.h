@@ -193,14 +193,24 @@ struct ProductLanes : SumLanes {
   }
 };
 
-// Highway's Min is "a < b ? a : b" on x86, and on Arm the smaller with NaNs and zeros in order.
-// Both ways round and "or" is the smaller one everywhere: of equal numbers only zeros differ, whose
-// signs it joins, and what is joined with a NaN is a NaN.
+// a < b ? a : b, which for NaNs and equal numbers is b. That is Min on x86; on Arm Min prefers
+// numbers.
+template <class V>
+HWY_INLINE V lesser(V a, V b) {
+#if HWY_ARCH_X86
+  return hn::Min(a, b);
+#else
+  return hn::IfThenElse(hn::Lt(a, b), a, b);
+#endif
+}
+
+// Both ways round and "or" is the smaller one: of equal numbers only zeros differ, whose signs it
+// joins, and what is joined with a NaN is a NaN.
 struct MinimumLanes : SumLanes {
   using Plain = Minimum;
   template <class V>
   HWY_INLINE V apply(V a, V b) const {
-    return hn::Or(hn::Min(a, b), hn::Min(b, a));
+    return hn::Or(lesser(a, b), lesser(b, a));
   }
 };
 
