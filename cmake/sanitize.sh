@@ -7,8 +7,8 @@ set -eu
 cd "$(dirname "$0")/.."
 
 case ${1-} in
-  asan) rooms='base|link|tcp|engine|api' ;;
-  tsan) rooms='bootstrap|engine|api' ;;
+  asan) rooms='base|link|tcp|shm|engine|api' ;;
+  tsan) rooms='bootstrap|shm|engine|api' ;;
   *) echo "usage: sh cmake/sanitize.sh asan|tsan" >&2; exit 2 ;;
 esac
 preset=$1

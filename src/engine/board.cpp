@@ -291,11 +291,11 @@ bool Board::fold(uint64_t* budget) {
       }
     }
     if (!start_reading()) return false;
-    reduce::fold(*reduction_, output_ + where, sources_.data(), size_, piece / element_, true);
+    std::byte* const also =
+        two && !refers_output_ ? cells_[(turn_ + 1) % 2]->payload(length_) + at_ : nullptr;
+    reduce::fold(*reduction_, output_ + where, sources_.data(), size_, piece / element_, true,
+                 also);
     stop_reading();
-    if (two && !refers_output_) {
-      std::memcpy(cells_[(turn_ + 1) % 2]->payload(length_) + at_, output_ + where, piece);
-    }
     at_ += piece;
     *budget -= std::min(*budget, piece);
     if (at_ < end) return true;
