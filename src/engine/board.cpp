@@ -105,6 +105,7 @@ void Board::begin(const Call& call, uint32_t element) {
   length_ = std::min<uint64_t>(bytes_, kBoardArea);
   at_ = 0;
   disagreeing_ = -1;
+  disagreed_ = false;
   stage_ = Stage::kFill;
 }
 

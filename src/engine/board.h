@@ -68,7 +68,12 @@ class Board {
   bool idle() const;
   std::vector<int> waiting_for() const;
   // A member whose call has other arguments, or that refers to memory it does not share; -1: none.
-  int disagreeing() const { return disagreeing_; }
+  // Told once; the operation then waits to be withdrawn.
+  int take_disagreement() {
+    const int rank = disagreed_ ? -1 : disagreeing_;
+    disagreed_ = disagreed_ || rank >= 0;
+    return rank;
+  }
 
  private:
   enum class Stage : uint8_t { kFill, kFold, kGather, kLetGo, kDone };
@@ -140,6 +145,7 @@ class Board {
   uint64_t at_ = 0;             // done of the present stage, from the chunk's beginning
   int next_ = 0;                // member to gather from, counted from this rank's successor
   int disagreeing_ = -1;
+  bool disagreed_ = false;  // it has been told
   std::vector<const void*> sources_;
 };
 

@@ -177,22 +177,6 @@ void Core::start_queued(Channel* channel) {
   }
 }
 
-bool Core::quiet() const {
-  return taken_ == nullptr && parts_.inbox->empty() && unfinished_.load() == 0 &&
-         failure_ == nullptr;
-}
-
-Request* Core::adopt(Channel* channel, const Call& call, uint64_t number, Home* home) {
-  Request* const request = channel->make_own(home, call, number);
-  now_ = now_ns();
-  unfinished_.store(1);
-  request->board = channel->board.get();
-  channel->on_board = request;
-  activate(request);
-  ++channel->active_schedules;
-  return request;
-}
-
 Request* Core::start_tiny(Channel* channel, const Call& call, Home* home) {
   if (!quiet()) return nullptr;
   touched_.reserve(1);  // what could throw comes before the call has a number
@@ -388,27 +372,6 @@ void Core::done(Request* request) {
   if (channel->on_board == request) channel->on_board = nullptr;
   finish(request, Status());
   if (!channel->broken()) start_queued(channel);
-}
-
-// Nothing arrives by the links for what goes over a board: each round looks at it.
-bool Core::walk_boards() {
-  bool any = false;
-  for (size_t i = 0; i < channels_.size(); ++i) {
-    Request* const request = channels_[i]->on_board;
-    if (request == nullptr) continue;
-    Board& board = *request->board;
-    uint64_t budget = kSliceBytes;
-    if (board.advance(&budget)) {
-      any = true;
-      request->progressed_at = now_;
-    }
-    if (board.done()) {
-      done(request);
-    } else if (const int rank = board.disagreeing(); rank >= 0) {
-      disagree(request, rank);
-    }
-  }
-  return any;
 }
 
 // The request is in none of the channel's lists any more. After `complete` is set it may be freed

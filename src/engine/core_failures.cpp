@@ -115,13 +115,6 @@ void Core::withdraw(Request* request) {
   request->channel->matching.forget(request, request->call.tag);
 }
 
-// On the board: what another rank has published belongs to another call.
-void Core::disagree(Request* request, int rank) {
-  const link::Key key{request->channel->options().comm, link::Class::kCollective, 0,
-                      request->number};
-  mismatch(request->channel->options().peers[static_cast<size_t>(rank)], key, request, 0);
-}
-
 void Core::mismatch(int peer, const link::Key& key, void* owner, uint32_t) {
   Channel* const channel =
       owner != nullptr ? static_cast<Request*>(owner)->channel : find(key.comm);

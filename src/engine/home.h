@@ -48,7 +48,7 @@ class Home {
 
   bool in_child() const { return generation_ != fork_generation(); }
 
-  const uint64_t spin_ns;  // 0 where as many ranks run as there are cores
+  const uint64_t spin_ns;  // 0 where more ranks run than there are cores
   const uint64_t yield_ns;
   Status status;  // not ok: the system refused what a lane needs; nothing works
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "support/ports.h"
+#include "tbccl/tbccl.h"
 #include "unit/api/variables.h"
 #include "unit/catch.h"
-#include "tbccl/tbccl.h"
 
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
@@ -72,8 +72,10 @@ TEST_CASE("a communicator and its collectives cost little memory") {
     std::vector<pid_t> ranks;
     for (int rank = 0; rank < 4; ++rank) {
       const std::string number = std::to_string(rank);
-      Variables variables{{"TBCCL_RENDEZVOUS", where.c_str()}, {"TBCCL_SIZE", "4"},
-                          {"TBCCL_RANK", number.c_str()},      {"TBCCL_TRANSPORT", transports},
+      Variables variables{{"TBCCL_RENDEZVOUS", where.c_str()},
+                          {"TBCCL_SIZE", "4"},
+                          {"TBCCL_RANK", number.c_str()},
+                          {"TBCCL_TRANSPORT", transports},
                           {"TBCCL_CONNECT_TIMEOUT", "60"}};
       const char* const arguments[] = {"/proc/self/exe", "a process that weighs itself", nullptr};
       pid_t child = 0;
