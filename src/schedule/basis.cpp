@@ -166,7 +166,7 @@ void Basis::use_shared_memory(bool everywhere) {
   if (!everywhere) return;
   cpu_message = 500;
   cpu_byte = 0.08;
-  gamma = 0.06;
+  gamma = 0.045;
 }
 
 std::string Basis::serialize() const {

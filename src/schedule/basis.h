@@ -38,7 +38,7 @@ struct Basis {
   LinkCost network{25'000, 1.1};  // two ranks without a common cable or host
   LinkCost cable{25'000, 5.0};    // default of a cable whose rate is not given
   bool board = false;             // all ranks are on one host, and read each other's memory
-  LinkCost turn{300, 10.0};       // of a board: everybody publishes and reads; bytes copied
+  LinkCost turn{350, 25.0};       // of a board: everybody publishes and reads; bytes copied
   double gamma = 0.15;            // ns per reduced byte
   double cpu_message = 5'000;     // ns of processor time per message, shared by the ranks of a host
   double cpu_byte = 0.20;         // ns of processor time per byte moved, likewise

@@ -108,7 +108,7 @@ TEST_CASE("sums over a board are right for any size, in place or not, copied or 
     int call = 0;
     for (const BoardUse use : {BoardUse::kOneStep, BoardUse::kTwoStep}) {
       for (const uint64_t count :
-           {0, 1, 2, 7, 8, 9, 15, 16, 17, 64, 1000, 16384, 32767, 32768, 32769, 70'000, 200'003}) {
+           {0, 1, 2, 7, 8, 9, 15, 16, 17, 64, 1000, 16384, 32767, 32768, 32769, 70'000, 300'007}) {
         for (const bool in_place : {false, true}) {
           // Each rank decides for itself whether its memory can be read by others.
           const bool shared = (++call + rank) % 3 == 0;
@@ -132,7 +132,7 @@ TEST_CASE("a board's broadcast reaches everybody from any root, and barriers hol
   std::atomic<int> arrived{0};
   group.each([&](int rank) {
     int round = 0;
-    for (const uint64_t count : {0, 1, 8, 9, 5000, 32769, 100'000}) {
+    for (const uint64_t count : {0, 1, 8, 9, 5000, 32769, 300'000}) {
       for (int root = 0; root < options.size; ++root) {
         const bool in_place = (root + count) % 2 == 0;
         Floats in(count, root % 2 == 0), out(count, false);
@@ -286,7 +286,7 @@ TEST_CASE("a board wakes ranks that sleep") {
   group.each([&](int rank) {
     for (int k = 0; k < 30; ++k) {
       if (k % 2 == rank) std::this_thread::sleep_for(std::chrono::milliseconds(3));
-      const uint64_t count = k % 3 == 0 ? 200'000 : 8;
+      const uint64_t count = k % 3 == 0 ? 300'000 : 8;
       const std::string text =
           check_sums(group, rank, BoardUse::kTwoStep, count, k % 4 < 2, k % 2 == 0);
       if (!text.empty()) wrong[rank] = text;
