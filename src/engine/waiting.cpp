@@ -42,7 +42,8 @@ class Wanting {
 // Carries a call on as long as it moves, and a little longer; true: it is done.
 bool sprint(Board& board, uint64_t spin_ns) {
   constexpr uint64_t kLimitNs = 50'000;
-  constexpr int kLooks = 32;  // between two at the clock
+  constexpr int kLooks = 32;            // between two at the clock
+  constexpr int kLooksBeforeYield = 8;  // they cost a tenth of a yield
   uint64_t start = 0;
   for (;;) {
     for (int look = 0; look < kLooks; ++look) {
@@ -50,9 +51,8 @@ bool sprint(Board& board, uint64_t spin_ns) {
       board.advance(&budget);
       if (board.done()) return true;
       if (budget < kSliceBytes / 2) break;  // that took a while
-      if (spin_ns == 0) {
+      if (spin_ns == 0 && look % kLooksBeforeYield == kLooksBeforeYield - 1) {
         sched_yield();
-        if (look % 4 == 3) break;
       } else {
         relax();
       }
