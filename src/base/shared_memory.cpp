@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -189,6 +190,11 @@ void random_bytes(void* to, size_t bytes) {
 Status SharedRegion::create(size_t wanted, std::shared_ptr<SharedRegion>* region) {
   const size_t bytes = (wanted + kSharedPage - 1) / kSharedPage * kSharedPage;
   if (bytes < wanted || bytes > SIZE_MAX / 2) return refused("mmap", wanted, ENOMEM);
+  // Beyond this limit the system does not refuse but sends a signal.
+  rlimit files = {};
+  if (getrlimit(RLIMIT_FSIZE, &files) == 0 && bytes > files.rlim_cur) {
+    return refused("the limit of file sizes (ulimit -f)", bytes, EFBIG);
+  }
   Opened opened = open_anonymous();
   if (!opened.write.open()) return refused(opened.failed, bytes, errno);
   if (ftruncate(opened.write.get(), static_cast<off_t>(bytes)) != 0) {

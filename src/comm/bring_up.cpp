@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -125,6 +126,7 @@ Status BringUp::introduce() {
                .number(static_cast<uint64_t>(topology::usable_cores()))
                .number(settings.deterministic ? 1 : 0)
                .number((tcp ? 1 : 0) | (shm ? 2 : 0))
+               .number(geteuid())
                .text(settings.algorithms)
                .text(cabling_text_)
                .take();
@@ -142,6 +144,7 @@ Status BringUp::introduce() {
     const int cores = static_cast<int>(reader.number());
     const bool deterministic = reader.number() != 0;
     const uint64_t transports = reader.number();
+    users_.push_back(reader.number());
     const std::string algorithms = reader.text();
     const std::string cabling = reader.text();
     if (!reader.finished() || version != kIntroductionVersion) {
@@ -182,19 +185,10 @@ Status BringUp::introduce() {
   for (const topology::CableSpec& cable : cables_) {
     basis.cables.push_back(schedule::Cable{cable.a.rank, cable.b.rank, cable.rate});
   }
+  if (Status status = check_transports(&BringUp::wants_shared); !status.ok()) return status;
   bool any = false;
   for (int a = 0; a < c_.size_; ++a) {
-    for (int b = 0; b < a; ++b) {
-      const bool shared = wants_shared(a, b);
-      any = any || shared;
-      const bool network = tcp_[static_cast<size_t>(a)] && tcp_[static_cast<size_t>(b)];
-      if (shared || network) continue;
-      return {
-          tbcclInvalidArgument,
-          fmt::format("ranks {} and {} have no transport in common (TBCCL_TRANSPORT): allow tcp "
-                      "on both, or shm if they are on one host",
-                      b, a)};
-    }
+    for (int b = 0; b < a; ++b) any = any || wants_shared(a, b);
   }
   if (any) basis.use_shared_memory(every_pair(&BringUp::wants_shared));
   c_.basis_hash_ = basis.hash();
@@ -204,7 +198,9 @@ Status BringUp::introduce() {
 }
 
 bool BringUp::wants_shared(int a, int b) const {
+  // Memory is not shared between users.
   return shm_[static_cast<size_t>(a)] && shm_[static_cast<size_t>(b)] &&
+         users_[static_cast<size_t>(a)] == users_[static_cast<size_t>(b)] &&
          c_.basis_.medium(a, b) == schedule::Medium::kHost;
 }
 
@@ -277,6 +273,22 @@ Status BringUp::listen_shared() {
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const auto* first = reinterpret_cast<const std::byte*>(all[rank].data());
     shared_[rank].assign(first, first + all[rank].size());
+  }
+  return check_transports(&BringUp::shares);
+}
+
+// Each pair shares memory, or both allow TCP; all ranks come to the same answer.
+Status BringUp::check_transports(bool (BringUp::*share)(int, int) const) const {
+  for (int a = 0; a < c_.size_; ++a) {
+    for (int b = 0; b < a; ++b) {
+      const bool network = tcp_[static_cast<size_t>(a)] && tcp_[static_cast<size_t>(b)];
+      if (network || (this->*share)(a, b)) continue;
+      return {tbcclInvalidArgument,
+              fmt::format("ranks {} and {} have no transport in common: allow tcp on both "
+                          "(TBCCL_TRANSPORT), or shm if they are on one host, belong to one user "
+                          "and can make shared memory",
+                          b, a)};
+    }
   }
   return {};
 }

@@ -4,10 +4,9 @@
 //   2. introduce   hosts, cores and settings are exchanged; rank 0's cabling, algorithm choice and
 //                  costs become everybody's basis, differences are reported
 //   3. listen      one listener per address that a trunk ends at; handles are exchanged
-//   4. connect     trunks per pair: shared memory within a host; else one per cable, and one over
-//   the
-//                  rendezvous network, which is a fallback where the pair has cables; the lower
-//                  rank connects
+//   4. connect     trunks per pair: shared memory within a host without cables; else one per
+//                  cable, and one over the rendezvous network, which is a fallback where the pair
+//                  has cables; the lower rank connects
 //   5. agree       everybody is connected, or everybody gives up; if all share a board it is used
 //
 // Every step has the connect time-out's deadline; every failure names the ranks it is about.
@@ -40,6 +39,7 @@ class BringUp {
   // By what is allowed; and whether both ends can.
   bool wants_shared(int a, int b) const;
   bool shares(int a, int b) const;
+  Status check_transports(bool (BringUp::*share)(int, int) const) const;
   bool every_pair(bool (BringUp::*holds)(int, int) const) const;
   Status listen_shared();
   Status gather(const std::string& mine, std::vector<std::string>* all);
@@ -53,6 +53,7 @@ class BringUp {
   std::vector<int> uncabled_;                // peers without a cable, where there are cables
   std::vector<std::string> hosts_;           // identity of each rank's host
   std::vector<bool> tcp_, shm_;              // what each rank allows
+  std::vector<uint64_t> users_;              // whose process each rank is
   bool on_board_ = false;                    // this rank shares one with all others
   struct Listener {
     std::string address;

@@ -15,7 +15,9 @@ constexpr uint32_t kInputReferred = 1;        // instead of a copy; in an operat
 constexpr uint32_t kOutputReferred = 2;       // results will be, instead of copies
 constexpr uint64_t kReferFrom = 1024 * 1024;  // bytes of a vector for which references pay
 constexpr uint64_t kSlice = 64 * 1024;        // of work between two looks at anything else
+// How long a withdrawal waits for readers in this process, and in others.
 constexpr uint64_t kWithdrawNs = 10'000'000'000;
+constexpr uint64_t kWithdrawOthersNs = 100'000'000;
 constexpr uint64_t kFetchBytes = 512;  // of the next cell, before it is needed
 constexpr size_t kPage = 4096;
 
@@ -92,7 +94,7 @@ void Board::begin(const Call& call, uint32_t element) {
   fingerprint_ = call.fingerprint;
   element_ = element;
   bytes_ = call.count * element;
-  if (bytes_ == 0) use_ = BoardUse::kMeet;
+  if (bytes_ == 0 && use_ != BoardUse::kSpread) use_ = BoardUse::kMeet;
   root_ = call.peer;
   fills_ = use_ != BoardUse::kMeet && (use_ != BoardUse::kSpread || rank_ == root_);
   refers_input_ = refers_output_ = any_referred_ = false;
@@ -105,7 +107,8 @@ void Board::begin(const Call& call, uint32_t element) {
   length_ = std::min<uint64_t>(bytes_, kBoardArea);
   at_ = 0;
   disagreeing_ = -1;
-  disagreed_ = false;
+  disagreed_ = stuck_ = false;
+  unreadable_ = -1;
   stage_ = Stage::kFill;
 }
 
@@ -138,7 +141,7 @@ bool Board::step(uint64_t* budget) {
 // --- publishing ---------------------------------------------------------------------------------
 
 bool Board::has_published(const Member& m, uint64_t turn) const {
-  return m.words == nullptr || m.cells[turn % 2]->turn.load(std::memory_order_acquire) >= turn;
+  return m.words == nullptr || m.cells[turn % 2]->turn.load() >= turn;
 }
 
 bool Board::fill(uint64_t* budget) {
@@ -146,6 +149,7 @@ bool Board::fill(uint64_t* budget) {
     for (const Member& m : members_) {
       if (!has_published(m, turn_)) return false;
     }
+    if (disagreeing_ = contradicting(); disagreeing_ >= 0) return false;
     if (chunk_ == 0 && bytes_ >= kReferFrom) refer();
   }
   const bool copies = fills_ && !refers_input_;
@@ -213,13 +217,26 @@ void Board::refer() {
 bool Board::arrived(Member& m) {
   if (m.words == nullptr) return true;
   const Cell& cell = *m.cells[turn_ % 2];
-  if (cell.turn.load(std::memory_order_acquire) < turn_) return false;
+  if (stuck_ || cell.turn.load() < turn_) return false;
   if (cell.fingerprint != fingerprint_) {
     disagreeing_ = static_cast<int>(&m - members_.data());
     return false;
   }
   if (turn_ == first_turn_ && cell.flags != 0 && !m.referred) take_references(m);
-  return disagreeing_ < 0;
+  return !stuck_;
+}
+
+// A broadcast's root reads nobody's cell, and would not see that another rank takes itself for it.
+int Board::contradicting() const {
+  if (turn_ == 0) return -1;
+  for (const Member& m : members_) {
+    if (m.words == nullptr) continue;
+    const Cell& theirs = *m.cells[turn_ % 2];
+    if (theirs.turn.load() == turn_ && theirs.fingerprint != cells_[turn_ % 2]->fingerprint) {
+      return static_cast<int>(&m - members_.data());
+    }
+  }
+  return -1;
 }
 
 void Board::take_references(Member& m) {
@@ -230,9 +247,9 @@ void Board::take_references(Member& m) {
   m.input = links_.reach(m.peer, mine.input, bytes_);
   const bool output = (cell.flags & kOutputReferred) != 0;
   if (output) m.output = links_.reach(m.peer, mine.output, bytes_);
-  if (m.input == nullptr || (output && m.output == nullptr)) {
-    disagreeing_ = static_cast<int>(&m - members_.data());
-  }
+  if (m.input != nullptr && (!output || m.output != nullptr)) return;
+  stuck_ = true;
+  unreadable_ = static_cast<int>(&m - members_.data());
 }
 
 bool Board::all_arrived() {
@@ -254,17 +271,20 @@ Board::Range Board::share(int rank) const {
 bool Board::start_reading() {
   if (!any_referred_) return true;
   words_->reading.store(1);
-  for (const Member& m : members_) {
-    if (m.referred && m.words->closed.load() != 0) {
-      words_->reading.store(0);
-      return false;
-    }
-  }
-  return true;
+  if (!closed_to_us()) return true;
+  words_->reading.store(0);
+  return false;
 }
 
-void Board::stop_reading() {
-  if (any_referred_) words_->reading.store(0);
+bool Board::stop_reading() {
+  if (!any_referred_) return true;
+  words_->reading.store(0);
+  return !closed_to_us();
+}
+
+bool Board::closed_to_us() const {
+  return std::any_of(members_.begin(), members_.end(),
+                     [](const Member& m) { return m.referred && m.words->closed.load() != 0; });
 }
 
 // What was published is combined in rank order: all of it, or the own share.
@@ -299,7 +319,7 @@ bool Board::fold(uint64_t* budget) {
     std::byte* const cell = cells_[(turn_ + 1) % 2]->payload(length_) + at_;
     std::byte* const first = two && refers_output_ ? cell : own;
     reduce::fold(*reduction_, first, sources_.data(), size_, piece / element_, true);
-    stop_reading();
+    if (!stop_reading()) return false;
     if (two) std::memcpy(first == own ? cell : own, first, piece);
     at_ += piece;
     *budget -= std::min(*budget, piece);
@@ -362,7 +382,7 @@ bool Board::copy_from(const Member& m, const std::byte* source, Range range, uin
   const uint64_t piece = std::min({range.to - at_, kSlice, std::max<uint64_t>(*budget, 64)});
   if (m.referred && !start_reading()) return false;
   if (piece > 0) std::memcpy(output_ + chunk_ + at_, source + at_, piece);
-  if (m.referred) stop_reading();
+  if (m.referred && !stop_reading()) return false;
   at_ += piece;
   *budget -= std::min(*budget, piece);
   return true;
@@ -402,11 +422,12 @@ void Board::withdraw() {
   stage_ = Stage::kDone;
   if (!referred) return;
   words_->closed.store(1);
-  const uint64_t deadline = now_ns() + kWithdrawNs;
+  const uint64_t start = now_ns();
   for (const Member& m : members_) {
     if (m.words == nullptr) continue;
-    if (std::memcmp(m.words->process, words_->process, sizeof words_->process) != 0) continue;
-    while (m.words->reading.load() != 0 && now_ns() < deadline) std::this_thread::yield();
+    const bool here = std::memcmp(m.words->process, words_->process, sizeof words_->process) == 0;
+    const uint64_t limit = here ? kWithdrawNs : kWithdrawOthersNs;
+    while (m.words->reading.load() != 0 && now_ns() - start < limit) std::this_thread::yield();
   }
 }
 

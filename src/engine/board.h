@@ -28,8 +28,9 @@
 // consistent;
 //   who goes to sleep says so first and then looks at the numbers.
 // Failures. None of its own: dead peers, deadlines and aborts break the channel, and withdraw()
-//   then sees to it that nobody in this process reads the caller's memory any more. Peers in other
-//   processes read their own mapping of it, to no effect.
+//   then sees to it that nobody reads the caller's memory any more: it waits until ranks of this
+//   process have left it, and 100 ms for those of others (which may have died there, and read a
+//   mapping of their own); who finds `closed` after reading makes nothing of what was read.
 // Threads. The holder of the lane's token.
 #pragma once
 
@@ -61,17 +62,26 @@ class Board {
   // Does what can be done, at most about `budget` bytes of it; false: nothing was.
   bool advance(uint64_t* budget);
   bool done() const { return stage_ == Stage::kDone; }
-  // The operation will not be carried on: its memory is not read by ranks of this process any more.
+  // The operation will not be carried on, and its memory not be read any more.
   void withdraw();
 
   // All members but those that have left have read everything this rank has published.
   bool idle() const;
+  // A member that has published another call than this rank in the last turn, which this rank may
+  // not have had to read; -1: none.
+  int contradicting() const;
   std::vector<int> waiting_for() const;
-  // A member whose call has other arguments, or that refers to memory it does not share; -1: none.
+  // A member whose call has other arguments; -1: none.
   // Told once; the operation then waits to be withdrawn.
   int take_disagreement() {
     const int rank = disagreed_ ? -1 : disagreeing_;
     disagreed_ = disagreed_ || rank >= 0;
+    return rank;
+  }
+  // Likewise a member whose memory this rank cannot read, though it was referred to it.
+  int take_unreadable() {
+    const int rank = unreadable_;
+    unreadable_ = -1;
     return rank;
   }
 
@@ -84,7 +94,6 @@ class Board {
     const Words* words = nullptr;
     const Cell* cells[2] = {};
     const std::atomic<uint32_t>* asleep = nullptr;
-    bool same_process = false;
     bool referred = false;             // in this operation
     const std::byte* input = nullptr;  // nullptr: what it publishes is in its cells
     const std::byte* output = nullptr;
@@ -114,7 +123,8 @@ class Board {
   std::byte* area(uint64_t turn);
   // Reading what was referred to is announced, and not done where that is closed.
   bool start_reading();
-  void stop_reading();
+  bool stop_reading();  // false: it was closed meanwhile, what was read counts for nothing
+  bool closed_to_us() const;
 
   link::Links& links_;
   const int rank_;
@@ -146,6 +156,8 @@ class Board {
   int next_ = 0;                // member to gather from, counted from this rank's successor
   int disagreeing_ = -1;
   bool disagreed_ = false;  // it has been told
+  bool stuck_ = false;      // a member's part cannot be read
+  int unreadable_ = -1;
   std::vector<const void*> sources_;
 };
 

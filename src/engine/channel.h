@@ -61,8 +61,11 @@ class Channel {
   RequestList active;
   int active_schedules = 0;
   std::unique_ptr<Board> board;  // nullptr: its ranks do not share memory
-  Request* on_board = nullptr;   // the operation on the board; one at a time
-  uint64_t progressed_at = 0;    // when a request last started or completed
+  // The operation on the board, one at a time, and, behind it, active ones that wait for their
+  // turn.
+  Request* on_board = nullptr;
+  Request* last_for_board = nullptr;
+  uint64_t progressed_at = 0;  // when a request last started or completed
   Matching matching;
   bool told = false;     // LaneEvents::broken was called
   CallRecord broken_in;  // the oldest call that was active when it broke

@@ -54,7 +54,10 @@ bool Core::make_round() {
   progressed |= settle();
   progressed |= walk_boards();
   progressed |= links_.progress();
-  if (gates_.begin_walk(now_)) walk_gates();
+  if (gates_.begin_walk(now_)) {
+    walk_gates();
+    progressed |= walk_boards();  // what has started there has not published yet
+  }
   progressed |= settle();
   progressed |= handle_breaks();
   if (now_ >= next_check_) timers();
@@ -158,7 +161,6 @@ void Core::start_queued(Channel* channel) {
   while (Request* const request = channel->queued.front) {
     const bool schedule = request->call.kind == RequestKind::kSchedule;
     if (schedule && channel->active_schedules >= kActiveSchedules) return;
-    if (channel->goes_on_board(request->call) && channel->on_board != nullptr) return;
     switch (gates_.ask(request)) {
       case Gates::Answer::kWait:
         // Its time runs from here until it starts, and then anew.
@@ -232,8 +234,7 @@ bool Core::begin(Request* request) {
   const Call& call = request->call;
   if (channel->goes_on_board(call)) {
     request->board = channel->board.get();
-    request->board->begin(request->call, request->element);
-    channel->on_board = request;
+    board(request);
     return true;
   }
   try {
@@ -369,7 +370,7 @@ void Core::done(Request* request) {
   channel->active.remove(request);
   channel->progressed_at = now_;
   if (request->call.kind == RequestKind::kSchedule) --channel->active_schedules;
-  if (channel->on_board == request) channel->on_board = nullptr;
+  if (request->board != nullptr) leave_board(request);
   finish(request, Status());
   if (!channel->broken()) start_queued(channel);
 }

@@ -105,8 +105,11 @@ class Core final : public link::Client {
   // True: local work is left.
   bool settle(Request* request, uint64_t* budget);
   bool walk_boards();
+  void board(Request* request);  // takes its turn on the board, now or behind others
+  void leave_board(Request* request);
   void done(Request* request);
   void disagree(Request* request, int rank);
+  Status unreadable(const Request* request, int owner) const;
   void finish(Request* request, const Status& result);
 
   // Remembers a cause found inside a callback of the links; handled at the end of the round.

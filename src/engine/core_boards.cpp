@@ -1,4 +1,6 @@
 // What the holder does for operations that go over a board.
+#include <fmt/core.h>
+
 #include "engine/core.h"
 
 namespace tbccl::engine {
@@ -13,10 +15,31 @@ Request* Core::adopt(Channel* channel, const Call& call, uint64_t number, Home* 
   now_ = now_ns();
   unfinished_.store(1);
   request->board = channel->board.get();
-  channel->on_board = request;
+  channel->on_board = channel->last_for_board = request;
+  request->behind = nullptr;
   activate(request);
   ++channel->active_schedules;
   return request;
+}
+
+void Core::board(Request* request) {
+  Channel* const channel = request->channel;
+  request->behind = nullptr;
+  if (channel->on_board != nullptr) {
+    channel->last_for_board->behind = request;
+    channel->last_for_board = request;
+    return;
+  }
+  channel->on_board = channel->last_for_board = request;
+  request->board->begin(request->call, request->element);
+}
+
+// The operation is over.
+void Core::leave_board(Request* request) {
+  Channel* const channel = request->channel;
+  Request* const next = request->behind;
+  channel->on_board = next;
+  if (next != nullptr) next->board->begin(next->call, next->element);
 }
 
 // Nothing arrives by the links for what goes over a board: each round looks at it.
@@ -35,9 +58,21 @@ bool Core::walk_boards() {
       done(request);
     } else if (const int rank = board.take_disagreement(); rank >= 0) {
       disagree(request, rank);
+    } else if (const int owner = board.take_unreadable(); owner >= 0) {
+      break_later(channels_[i].get(), unreadable(request, owner));
     }
   }
   return any;
+}
+
+Status Core::unreadable(const Request* request, int owner) const {
+  const ChannelOptions& options = request->channel->options();
+  return Status(
+      tbcclSystemError,
+      fmt::format("{}, operation {} of communicator {}: rank {} cannot read the memory of rank {} "
+                  "(from tbcclMemAlloc); raise the limits of open files (ulimit -n) and of address "
+                  "space (ulimit -v), or use ordinary memory",
+                  record_of(request).text, request->number, options.name, options.rank, owner));
 }
 
 // On the board: what another rank has published belongs to another call.

@@ -79,6 +79,7 @@ void Core::break_channel(Channel* channel, const Status& cause) {
   }
   std::erase_if(touched_, [channel](Request* r) { return r->channel == channel; });
   channel->active_schedules = 0;
+  channel->on_board = nullptr;
   while (Request* const request = channel->active.front) {
     request->touched = false;
     channel->active.remove(request);
@@ -99,8 +100,7 @@ void Core::withdraw(Request* request) {
     return;
   }
   if (request->board != nullptr) {
-    request->board->withdraw();
-    request->channel->on_board = nullptr;
+    if (request->channel->on_board == request) request->board->withdraw();
     return;
   }
   if (request->call.kind == RequestKind::kSchedule) {
@@ -268,7 +268,11 @@ Status Core::timed_out(const Request* request, const std::string& others) const 
 std::vector<int> Core::waiting_for(const Request* request) const {
   if (request->phase == Request::Phase::kQueued) return {};
   if (request->tiny != nullptr) return request->tiny->waiting_for();
-  if (request->board != nullptr) return request->board->waiting_for();
+  if (request->board != nullptr) {
+    // Behind another it waits for that one alone.
+    if (request->channel->on_board != request) return {};
+    return request->board->waiting_for();
+  }
   if (request->call.kind == RequestKind::kSchedule) return request->execution.waiting_for();
   if (from_any(request)) {
     // Whoever sends first; this rank itself is the caller's own affair.

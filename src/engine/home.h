@@ -65,7 +65,10 @@ class Home {
   // Holder: until a descriptor is ready, somebody rings, or a timer.
   void sleep(uint64_t deadline, uint64_t nap);
 
+  static constexpr uint32_t kSprintsPerRound = 32;
+
   const uint64_t generation_;
+  uint32_t sprints_ = 0;  // the holder's
 };
 
 // Has the token, if it was to be had, until its end: no exception loses it.

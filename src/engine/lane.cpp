@@ -29,6 +29,14 @@ bool is_tiny(const Call& call) {
          call.count <= kTinyBytes / reduce::size_of(call.reduction.type);
 }
 
+// Found when there is no call any more to compare records of.
+Status contradiction(int rank) {
+  return Status(tbcclInvalidUsage,
+                "ranks disagree about the last operation: rank " + std::to_string(rank) +
+                    " called it with different arguments; all ranks must make the same calls in "
+                    "the same order, with equal operation, count, type, operator and root");
+}
+
 Status in_progress() {
   return Status(tbcclInProgress, "the operation has not completed in the given time");
 }
@@ -201,7 +209,12 @@ Status Lane::drain(Channel* channel, uint64_t deadline_ns) {
   const int self = peers[channel->options().rank];
   const auto drained = [&](link::Links& links) {
     if (channel->broken()) return true;
-    if (channel->board != nullptr && !channel->board->idle()) return false;
+    if (channel->board != nullptr) {
+      if (const int rank = channel->board->contradicting(); rank >= 0) {
+        fail(channel, contradiction(rank));
+      }
+      if (!channel->board->idle()) return false;
+    }
     return channel->outstanding.load() == 0 && std::all_of(peers.begin(), peers.end(), [&](int p) {
              return p == self || links.idle(p);
            });

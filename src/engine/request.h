@@ -46,6 +46,7 @@ struct Request final : Item {
   Execution execution;         // schedules
   Tiny* tiny = nullptr;        // schedules, of the channel's own request alone: instead of it
   Board* board = nullptr;      // schedules, where they go over the channel's board: instead of it
+  Request* behind = nullptr;   // the next one for the board
   bool own = false;            // the channel's own request: nobody refers to it but its caller
   Message message;
   Request* previous = nullptr;   // among the channel's active ones, or, by `following` alone,

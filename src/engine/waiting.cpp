@@ -189,6 +189,8 @@ std::optional<Status> Home::run_on_board(Channel* channel, const Call& call) {
   // Most short calls are over before anybody need know of them.
   if (sprint(board, spin_ns)) {
     channel->outstanding.fetch_sub(1);
+    // What else goes on on the links must not wait for a pause between such calls.
+    if (++sprints_ % kSprintsPerRound == 0) core.round();
     return Status();
   }
   Request* const request = core.adopt(channel, call, number, this);

@@ -172,7 +172,7 @@ void Context::sleeping(bool asleep) {
     return;
   }
   for (Trunk* trunk : up_) {
-    trunk->my_region().awaiting.store(trunk->sender.awaiting() ? 1 : 0, std::memory_order_relaxed);
+    trunk->my_region().awaiting.store(trunk->sender.awaiting() ? 1 : 0);
   }
   slept_ = true;
   if (++sleep_ == 0) sleep_ = 1;

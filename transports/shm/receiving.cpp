@@ -30,7 +30,7 @@ int Context::read(Trunk& trunk, int frames, uint64_t bytes) {
   }
   if (happened > 0) {
     trunk.receiver.tell();
-    if (trunk.their_region().awaiting.load(std::memory_order_relaxed) != 0) ring_if_asleep(trunk);
+    if (trunk.their_region().awaiting.load() != 0) ring_if_asleep(trunk);
   }
   return happened;
 }
