@@ -68,7 +68,7 @@ TEST_CASE("frames are delivered straight from a shared allocation of another pro
     };
     side.on_writable = [&](Peer&) { push(); };
     push();
-    REQUIRE(next == 64);
+    REQUIRE(next >= 64);  // more where the peer has consumed some already
     REQUIRE(pump({&side}, [&] { return peer.sent.size() == kFrames || peer.down; }));
     REQUIRE_FALSE(peer.down);
     for (uint64_t i = 0; i < kFrames; ++i) REQUIRE(peer.sent[i] == i);
