@@ -259,21 +259,32 @@ TEST_CASE("a board call that is broken leaves its memory alone") {
     options.size = 3;
     Group group(options);
     std::vector<std::thread> threads;
+    std::atomic<int> calls{0};
     for (int rank = 0; rank < 3; ++rank) {
       threads.emplace_back([&, rank] {
         for (;;) {
           std::vector<float> in(1'000'000, 1);
           auto call = sum_call(rank, 3, BoardUse::kTwoStep, in.data(), in.data(), in.size());
           if (!group.lane(rank).run(group.channel(rank), call).ok()) return;
+          ++calls;
         }
       });
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(round));
+    // In the middle of one of the first calls, or of those after them.
+    CHECK(eventually([&] { return calls.load() >= round; }));
     for (int rank = 0; rank < 3; ++rank) {
       group.lane(rank).fail(group.channel(rank), Status(tbcclAborted, "aborted by the test"));
     }
     for (std::thread& thread : threads) thread.join();
   }
+}
+
+// Waits until the other rank, which is in a call, sleeps.
+bool sleeps(Group& group, int rank, int other) {
+  tbcclBoard_t board{};
+  bool shared = false;
+  group.lane(rank).with_links([&](link::Links& links) { shared = links.board(other, &board); });
+  return shared && eventually([&] { return __atomic_load_n(board.asleep, __ATOMIC_SEQ_CST) != 0; });
 }
 
 // With nothing to do ranks sleep; a publisher that comes late wakes them.
@@ -285,7 +296,7 @@ TEST_CASE("a board wakes ranks that sleep") {
   std::vector<std::string> wrong(2);
   group.each([&](int rank) {
     for (int k = 0; k < 30; ++k) {
-      if (k % 2 == rank) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      if (k % 2 == rank && !sleeps(group, rank, 1 - rank)) wrong[rank] = "the other is not asleep";
       const uint64_t count = k % 3 == 0 ? 300'000 : 8;
       const std::string text =
           check_sums(group, rank, BoardUse::kTwoStep, count, k % 4 < 2, k % 2 == 0);
