@@ -13,7 +13,7 @@ namespace {
 constexpr double kUnhidden = 0.25;
 
 // Messages above this need a grant, another message (half of link::Options::eager_bytes).
-constexpr double kEagerBytes = 64 * 1024;
+constexpr double kEagerBytes = 128 * 1024;
 // Scratch that stays in a near cache costs nothing.
 constexpr double kNearBytes = 64 * 1024;
 

@@ -267,8 +267,10 @@ void Links::flush() {
   State& s = *state_;
   for (Peer* p : s.linked) {
     s.pump(*p);
-    // Where nobody waits for it an acknowledgement may wait for company.
-    if (p->ack_wanted || p->ack_frames >= kAckFrames / 4 || p->ack_bytes >= kAckBytes / 8) {
+    // Where nobody waits for it an acknowledgement may wait for company: the next call's first
+    // frame mostly. But where trunks share the work, they show how fast they are.
+    const uint64_t bytes = p->trunks.size() > 1 ? kAckBytes / 8 : kAckBytes / 4 * 3;
+    if (p->ack_wanted || p->ack_frames >= kAckFrames / 4 || p->ack_bytes >= bytes) {
       p->ack_now = true;
     }
     s.send_ack_if_due(*p);

@@ -109,7 +109,7 @@ struct Options {
   uint64_t connect_timeout_ns = 60'000'000'000;
   // Unconsumed bytes per communicator and peer. Messages of at most half as much need no grant, so
   // that one may follow another before the first one's credit has come back.
-  uint32_t eager_bytes = 128 * 1024;
+  uint32_t eager_bytes = 256 * 1024;
   uint32_t segment_bytes = 0;    // 0: the transport's best
   std::string secret;            // authentication block of the handshake; empty: none
   uint64_t (*clock)() = now_ns;  // tests give a virtual one

@@ -85,7 +85,10 @@ void Links::State::measure(Trunk& trunk, const Frame& frame) {
     const double error = sample - trunk.rtt;
     trunk.rtt += error / 8;
     trunk.rtt_deviation += ((error < 0 ? -error : error) - trunk.rtt_deviation) / 4;
-    trunk.least_rtt = std::min(trunk.least_rtt, sample);
+    // Of a slow trunk's long frame most is the time that its bytes take, which choose() counts
+    // itself.
+    const double bytes = trunk.rate > 0 ? frame.header.length / trunk.rate : 0;
+    trunk.least_rtt = std::min(trunk.least_rtt, std::max(sample - bytes, sample / 4));
   }
   trunk.retransmit_backoff = 1;
   if (trunk.narrow > 0) --trunk.narrow;

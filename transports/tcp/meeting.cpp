@@ -280,6 +280,7 @@ int Context::write_greeting(Trunk& trunk) {
 int Context::rise(Trunk& trunk, const void* reply, size_t reply_bytes) {
   trunk.state = Trunk::State::kUp;
   --meeting_;
+  adapt_to_path(trunk.socket.get());
   up_.push_back(&trunk);
   std::vector<uint8_t>().swap(trunk.greeting);
   update_watch(trunk);

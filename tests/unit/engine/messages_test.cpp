@@ -19,7 +19,8 @@ TEST_CASE("messages of every size, with tags received in another order") {
   GroupOptions options;
   options.wire = GENERATE(Wire::kMemory, Wire::kTcp);
   Group group(options);
-  const std::vector<uint64_t> sizes{0, 1, 1000, 64 * 1024, 64 * 1024 + 1, 100'000, 3'000'000};
+  const std::vector<uint64_t> sizes{0,       1,        1000, 64 * 1024, 128 * 1024, 128 * 1024 + 1,
+                                    300'000, 3'000'000};
   std::atomic<int> wrong{0};
   group.each([&](int rank) {
     const int peer = 1 - rank;
@@ -73,7 +74,7 @@ TEST_CASE("messages with one tag are received in the order sent") {
 TEST_CASE("receives from any source match in the order posted, and name their source") {
   Group group({.size = 4});
   constexpr int kEach = 25;
-  constexpr uint64_t kBytes = 100'000;  // larger than what is sent without a grant
+  constexpr uint64_t kBytes = 200'000;  // larger than what is sent without a grant
   std::atomic<int> wrong{0};
   group.each([&](int rank) {
     if (rank > 0) {
@@ -155,7 +156,7 @@ TEST_CASE("messages to oneself") {
   Group group({.size = 2});
   engine::Lane& lane = group.lane(0);
   engine::Channel* const channel = group.channel(0);
-  const auto out = pattern(100'000, 4);
+  const auto out = pattern(200'000, 4);
   std::vector<std::vector<uint8_t>> in(3, std::vector<uint8_t>(out.size()));
   engine::Request* requests[6] = {};
   // Receive first, send first, any source.

@@ -21,8 +21,8 @@ MemoryOptions shape(bool slotted, uint32_t chunk = 0) {
 TEST_CASE("a message of any length arrives, whoever is first") {
   const bool slotted = GENERATE(false, true);
   const int trunks = GENERATE(1, 2, 3);
-  const uint64_t total =
-      GENERATE(0, 1, 8, 63, 64, 65, 4096, 16384, 65536, 65537, 131072, 131073, 1000003, 5000000);
+  const uint64_t total = GENERATE(0, 1, 8, 63, 64, 65, 4096, 16384, 65536, 65537, 131072, 131073,
+                                  262145, 1000003, 5000000);
   const bool receiver_first = GENERATE(false, true);
   Pair pair(shape(slotted, slotted ? 0 : 10000), trunks);
   REQUIRE(pair.ok);
@@ -119,8 +119,8 @@ TEST_CASE("many messages of two communicators, posted in opposite orders") {
 }
 
 TEST_CASE("a message that nobody expects is announced once, and can be received later") {
-  const uint64_t total = GENERATE(0, 10, 65536, 100000);
-  const int before = GENERATE(0, 300);  // others, that use the credit up
+  const uint64_t total = GENERATE(0, 10, 131072, 200000);
+  const int before = GENERATE(0, 300, 2500);  // others, that use the credit up
   Pair pair;
   REQUIRE(pair.ok);
   const auto tag = [](uint32_t t) { return key_of(t, 0, 1, Class::kPointToPoint); };
@@ -172,7 +172,7 @@ TEST_CASE("a communicator can be removed with everything in it, and others go on
   Pair pair;
   REQUIRE(pair.ok);
   for (uint32_t i = 0; i < 50; ++i) pair.a().send(1, key_of(i, 1, 9), 1000, 1000);
-  pair.a().send(1, key_of(99, 1, 9), 100000, 100000);
+  pair.a().send(1, key_of(99, 1, 9), 200000, 200000);
   pair.settle();
   pair.b().links().remove_communicator(9);
   pair.a().links().remove_communicator(9);
