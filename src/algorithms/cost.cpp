@@ -15,7 +15,10 @@ constexpr double kUnhidden = 0.25;
 // Messages above this need a grant, another message (half of link::Options::eager_bytes).
 constexpr double kEagerBytes = 128 * 1024;
 // Scratch that stays in a near cache costs nothing.
-constexpr double kNearBytes = 64 * 1024;
+constexpr double kNearBytes = 1024 * 1024;
+// Where ranks share processors, a step waits until the system has switched to the rank that it
+// waits for: ns.
+constexpr double kSwitch = 10'000;
 
 double processor_ns(const Work& work, const schedule::Basis& basis) {
   const bool granted = work.moved > work.messages * kEagerBytes;
@@ -102,6 +105,7 @@ Cost price(const Load& load, uint64_t bytes, const schedule::Basis& basis) {
   Cost cost;
   cost.steps = load.steps;
   cost.latency = std::max(0.0, load.latency - load.steps * ends);
+  if (ranks_per_host(basis) > basis.cores) cost.latency += load.steps * kSwitch;
   cost.wire = load.wire;
   cost.processor = std::max({rank, host, load.steps * ends});
   cost.busiest = load.busiest;

@@ -34,14 +34,14 @@ struct Basis {
   std::vector<int32_t> host;      // host number of each rank
   int32_t cores = 1;              // smallest number of cores of a host
   std::vector<Cable> cables;      // empty: every pair is joined by a network
-  LinkCost local{10'000, 2.4};    // two ranks of one host
+  LinkCost local{15'000, 6.0};    // two ranks of one host
   LinkCost network{25'000, 1.1};  // two ranks without a common cable or host
   LinkCost cable{25'000, 5.0};    // default of a cable whose rate is not given
   bool board = false;             // all ranks are on one host, and read each other's memory
   LinkCost turn{350, 25.0};       // of a board: everybody publishes and reads; bytes copied
-  double gamma = 0.15;            // ns per reduced byte
+  double gamma = 0.08;            // ns per reduced byte
   double cpu_message = 5'000;     // ns of processor time per message, shared by the ranks of a host
-  double cpu_byte = 0.20;         // ns of processor time per byte moved, likewise
+  double cpu_byte = 0.075;        // ns of processor time per byte moved, likewise
   bool operator==(const Basis&) const = default;
 
   // Two ranks of one host reach each other by shared memory: `everywhere` if that is so for all.
