@@ -19,6 +19,9 @@ namespace {
 // system call.
 constexpr uint64_t kLookNs = 1'000'000;
 constexpr uint32_t kPollsPerClock = 16;
+// How long a closing end waits for a reader of this process, and of another, which may have died.
+constexpr uint64_t kLendingNs = 10'000'000'000;
+constexpr uint64_t kLendingToOthersNs = 100'000'000;
 constexpr uint64_t kRetryNs = 5'000'000;  // of connecting to a listener whose queue is full
 // Enough to keep the peer busy, few enough to come back to the other trunks soon.
 constexpr int kFramesPerPoll = 32;
@@ -301,8 +304,14 @@ void Context::release(Trunk& trunk) {
   if (trunk.closed) return;
   trunk.closed = true;
   trunk.sender.stop();
-  if (trunk.same_process && trunk.state == Trunk::State::kUp) {
-    end_lending(trunk.my_region(), trunk.their_region());
+  if (trunk.state == Trunk::State::kUp) {
+    const uint64_t limit = trunk.same_process ? kLendingNs : kLendingToOthersNs;
+    if (!end_lending(trunk.my_region(), trunk.their_region(), limit)) {
+      log(1,
+          fmt::format("{}: the peer has been reading this end's memory for {} ms; its process has "
+                      "ended or been stopped there",
+                      trunk.name, limit / 1'000'000));
+    }
   }
   if (trunk.watched != 0) watch(trunk.socket.get(), 0);
   trunk.socket.reset();

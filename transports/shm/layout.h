@@ -53,9 +53,9 @@ struct TrunkRegion {
   alignas(kApart) Word consumed;
   // 1: before it sleeps next, this end wants to hear that its frames were consumed.
   alignas(kApart) Word awaiting;
-  // Both ends in one process: this end is reading the other's own memory.
+  // This end is reading memory that the other has referred to.
   alignas(kApart) Word reading;
-  // Both ends in one process: nothing of this end's own memory may be read any more.
+  // Nothing that this end has referred to may be read any more.
   alignas(kApart) Word closed;
   alignas(kApart) Entry entries[kEntries];
   alignas(4096) uint8_t ring[kRingBytes];

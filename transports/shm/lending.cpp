@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include "base/clock.h"
+
 namespace tbccl::shm {
 namespace {
 
@@ -31,13 +33,18 @@ bool Reading::by_this_thread(const TrunkRegion& reader) {
   return false;
 }
 
-void end_lending(TrunkRegion& mine, const TrunkRegion& theirs) {
+bool end_lending(TrunkRegion& mine, const TrunkRegion& theirs, uint64_t limit_ns) {
   // Closed from inside the deliver() of this end: its payload is not valid any more, and the other
   // end, which may be closing as well, need not wait for it.
   if (Reading::by_this_thread(mine)) mine.reading.store(0, std::memory_order_release);
   mine.closed.exchange(1, std::memory_order_seq_cst);
-  if (Reading::by_this_thread(theirs)) return;
-  while (theirs.reading.load(std::memory_order_seq_cst) != 0) sched_yield();
+  if (Reading::by_this_thread(theirs)) return true;
+  const uint64_t start = now_ns();
+  while (theirs.reading.load(std::memory_order_seq_cst) != 0) {
+    if (now_ns() - start >= limit_ns) return false;
+    sched_yield();
+  }
+  return true;
 }
 
 }  // namespace tbccl::shm

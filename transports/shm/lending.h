@@ -1,5 +1,5 @@
-// Memory of one end that the other end of the same process reads itself. The closing end waits
-// until the reading end has finished; README.md has the argument.
+// Memory of one end that the other end reads itself. The closing end waits until the reading end
+// has finished; README.md has the argument.
 #pragma once
 
 #include "shm/layout.h"
@@ -26,8 +26,9 @@ class Reading {
   Reading* outer_;
 };
 
-// The owner's side: when it returns, the other end does not read memory of `mine`'s end, and never
-// will. `theirs`: the other end's region.
-void end_lending(TrunkRegion& mine, const TrunkRegion& theirs);
+// The owner's side: when it returns true, the other end does not read memory of `mine`'s end, and
+// never will. `theirs`: the other end's region. False: it has been reading for `limit_ns`; its
+// process has died or been stopped there.
+bool end_lending(TrunkRegion& mine, const TrunkRegion& theirs, uint64_t limit_ns);
 
 }  // namespace tbccl::shm

@@ -49,7 +49,6 @@ Context::Delivered Context::deliver(Trunk& trunk, const Receiver::Frame& frame) 
     fail(trunk, false, why.text());
     return Delivered::kClosed;
   }
-  if (!trunk.same_process) return hand_over(payload);
   const Reading reading(trunk.my_region(), trunk.their_region());
   return reading.allowed() ? hand_over(payload) : Delivered::kNotNow;
 }

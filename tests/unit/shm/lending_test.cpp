@@ -1,5 +1,8 @@
 // Memory that the peer reads itself: shared allocations across processes, anything within one.
+#include "shm/lending.h"
+
 #include <atomic>
+#include <memory>
 #include <thread>
 
 #include "base/shared_memory.h"
@@ -285,4 +288,35 @@ TEST_CASE("one thread may close the sending end from inside the receiving end's 
   REQUIRE(pair.pump_until([&] { return pair.to_a->down; }));
   REQUIRE(delivered == 1);
   REQUIRE(pair.to_a->gone == 1);
+}
+
+TEST_CASE("who closes waits for a reader, and not for ever", "[shm]") {
+  const auto owner = std::make_unique<tbccl::shm::TrunkRegion>();
+  const auto reader = std::make_unique<tbccl::shm::TrunkRegion>();
+  constexpr uint64_t kLong = 60'000'000'000, kShort = 5'000'000;
+  SECTION("the reader leaves") {
+    std::atomic<bool> inside{false}, closing{false}, left{false};
+    std::thread reading([&] {
+      const tbccl::shm::Reading now(*reader, *owner);
+      inside = now.allowed();
+      while (!closing || owner->closed.load() == 0) std::this_thread::yield();
+      left = true;
+    });
+    while (!inside) std::this_thread::yield();
+    closing = true;
+    const bool ended = tbccl::shm::end_lending(*owner, *reader, kLong);
+    const bool first = left;
+    reading.join();
+    REQUIRE(ended);
+    REQUIRE(first);
+  }
+  SECTION("the reader's process has ended in the middle") {
+    reader->reading.store(1);
+    REQUIRE_FALSE(tbccl::shm::end_lending(*owner, *reader, kShort));
+  }
+  SECTION("after it nothing may be read") {
+    REQUIRE(tbccl::shm::end_lending(*owner, *reader, kShort));
+    const tbccl::shm::Reading late(*reader, *owner);
+    REQUIRE_FALSE(late.allowed());
+  }
 }
