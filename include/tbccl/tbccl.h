@@ -328,7 +328,8 @@ TBCCL_API tbcclResult_t tbcclSubmit(const tbcclCall_t* call, tbcclRequest_t* req
  * A completed request stays valid until it is freed. wait and test do not free it. One thread at
  * a time may wait for a request. */
 
-/* *done = 1 and the operation's result, or *done = 0 and tbcclSuccess. Never blocks. */
+/* *done = 1 and the operation's result, or *done = 0 and tbcclSuccess. Never blocks; carries the
+ * operation on for a moment where no other thread does. */
 TBCCL_API tbcclResult_t tbcclTest(tbcclRequest_t request, int* done);
 
 /* Waits up to timeoutMs (negative: as long as the operation's own deadline allows). Running out

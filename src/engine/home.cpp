@@ -1,5 +1,6 @@
 #include "engine/home.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -101,6 +102,31 @@ void Home::pushed() {
   } else if (state == Token::State::kFree) {
     ensure_served();
   }
+}
+
+void Home::submitted() {
+  const bool prompt = prompt_waits_.load(std::memory_order_relaxed) >= kPromptWaits;
+  submitted_at_.store(now_ns(), std::memory_order_relaxed);
+  if (!prompt || !worker.napping() || token.state() != Token::State::kFree) pushed();
+}
+
+void Home::waited_for() {
+  const uint64_t at = submitted_at_.load(std::memory_order_relaxed);
+  if (at == 0) return;
+  submitted_at_.store(0, std::memory_order_relaxed);
+  const int before = prompt_waits_.load(std::memory_order_relaxed);
+  const bool prompt = now_ns() - at < kPromptNs;
+  prompt_waits_.store(prompt ? std::min(before + 1, kPromptWaits) : 0, std::memory_order_relaxed);
+}
+
+void Home::look() {
+  waited_for();
+  if (!take()) return;
+  core.round();
+  flush();
+  token.release();
+  if (waiters.hand_over() || worker.napping()) return;
+  ensure_served();
 }
 
 void Home::sleep(uint64_t deadline, uint64_t nap) {

@@ -34,6 +34,15 @@ class Home {
   void flush() noexcept;  // held-back acknowledgements, and what else the links put off
   // After pushing to the inbox, by a thread that will not take the token itself.
   void pushed();
+  // After pushing a request that the user may wait for. Where waits have lately come right behind
+  // submissions, nobody is woken: the waiter will take the token, or else the worker finds the
+  // request at the end of its nap.
+  void submitted();
+  // A thread begins to wait for a request.
+  void waited_for();
+  // A thread looks whether a request is complete, and does not wait: it makes a round, if nobody
+  // else does. Whoever only looks will look again, so that the worker is left to its nap.
+  void look();
   // Nobody holds the token and something is outstanding: somebody is woken.
   void ensure_served();
 
@@ -66,9 +75,13 @@ class Home {
   void sleep(uint64_t deadline, uint64_t nap);
 
   static constexpr uint32_t kSprintsPerRound = 32;
+  static constexpr uint64_t kPromptNs = 50'000;
+  static constexpr int kPromptWaits = 4;
 
   const uint64_t generation_;
-  uint32_t sprints_ = 0;  // the holder's
+  uint32_t sprints_ = 0;                   // the holder's
+  std::atomic<uint64_t> submitted_at_{0};  // 0: a wait has come since
+  std::atomic<int> prompt_waits_{0};       // in a row
 };
 
 // Has the token, if it was to be had, until its end: no exception loses it.

@@ -114,7 +114,7 @@ Status Lane::submit(Channel* channel, const Call& call, Request** request) {
       !taken.ok()) {
     return taken;
   }
-  state_->pushed();
+  state_->submitted();
   return {};
 }
 
@@ -153,7 +153,10 @@ bool Lane::test(Request* request, Status* result) {
     *result = forked_error();
     return true;
   }
-  if (!request->complete.load()) return false;
+  if (!request->complete.load()) {
+    state_->look();
+    if (!request->complete.load()) return false;
+  }
   *result = request->result;
   return true;
 }

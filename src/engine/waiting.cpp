@@ -159,6 +159,7 @@ void Home::wait_for_holder(Request* request, uint64_t deadline) {
 bool Home::wait(Request* request, uint64_t timeout_ns) {
   const auto done = [request] { return request->complete.load(); };
   if (done()) return true;
+  waited_for();
   const uint64_t deadline = deadline_of(timeout_ns);
   bool complete = false;
   while (!(complete = done()) && now_ns() < deadline) {
@@ -234,7 +235,10 @@ class AnyWait {
 
   // Until one is complete, the time is over, or there was no progress for a while.
   int progress(uint64_t deadline) {
-    for (Home* home : homes_) home->waiters.wanting.fetch_add(1);
+    for (Home* home : homes_) {
+      home->waiters.wanting.fetch_add(1);
+      home->waited_for();
+    }
     Pace pace(homes_.front()->spin_ns, homes_.front()->yield_ns);
     int found = complete();
     for (uint64_t now = now_ns(); found < 0 && now < deadline; now = now_ns()) {

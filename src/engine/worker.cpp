@@ -99,7 +99,10 @@ bool Worker::park() {
   const auto called = [this] { return work_ || again_ || stop_.load(); };
   while (!stop_.load()) {
     const uint64_t word = home_.token.word();
-    if (!condition_.wait_for(lock, kNap, called) && home_.token.word() == word) {
+    napping_.store(true);
+    const bool over = !condition_.wait_for(lock, kNap, called);
+    napping_.store(false);
+    if (over && home_.token.word() == word) {
       // For a whole nap nobody came, or nobody left.
       if (home_.may_take()) return true;
       parked_.store(true);

@@ -27,6 +27,8 @@ class Worker {
   void wake();
   // The token has become free and nothing is outstanding: nap again if parked for good.
   void note_free();
+  // It will look at the lane within a moment, unless somebody else uses it by then.
+  bool napping() const { return napping_.load(); }
 
  private:
   void main(const LaneOptions& options);
@@ -41,6 +43,7 @@ class Worker {
   std::thread thread_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> parked_{false};
+  std::atomic<bool> napping_{false};
   std::atomic<bool> polling_{false};  // in the poller, or about to be
   std::mutex mutex_;
   std::condition_variable condition_;

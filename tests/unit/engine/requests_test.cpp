@@ -121,6 +121,58 @@ TEST_CASE("test, and a wait that runs out of time, break nothing") {
   REQUIRE(group.lane(0).drain(group.channel(0), now_ns() + 10'000 * kMillisecond).ok());
 }
 
+TEST_CASE("requests that nobody waits for go on, also where all before were waited for at once") {
+  GroupOptions options;
+  options.wire = GENERATE(Wire::kMemory, Wire::kTcp);
+  Group group(options);
+  std::atomic<int> wrong{0};
+  std::atomic<int> called{0};
+  group.each([&](int rank) {
+    const auto plan = plan_of("ring", rank, 2);
+    const auto submit = [&](Vector& v, void (*callback)(void*, tbcclResult_t)) {
+      engine::Request* request = nullptr;
+      auto call = all_reduce(plan, v.input.data(), v.output.data(), 100);
+      call.callback = callback;
+      call.callback_context = &called;
+      if (!group.lane(rank).submit(group.channel(rank), call, &request).ok()) ++wrong;
+      return request;
+    };
+    const auto finish = [&](engine::Request* request, const Vector& v) {
+      if (!v.is(3)) ++wrong;
+      if (request != nullptr) group.lane(rank).release(request);
+    };
+    const uint64_t deadline = now_ns() + 60'000 * kMillisecond;
+    for (int turn = 0; turn < 4; ++turn) {
+      for (int i = 0; i < 10; ++i) {
+        Vector v(rank, 100);
+        engine::Request* const request = submit(v, nullptr);
+        if (request == nullptr || !group.lane(rank).wait(request, kNever).ok()) ++wrong;
+        finish(request, v);
+      }
+      // Only looked at.
+      Vector looked(rank, 100);
+      engine::Request* const request = submit(looked, nullptr);
+      Status result;
+      while (request != nullptr && !group.lane(rank).test(request, &result)) {
+        if (now_ns() > deadline) break;
+      }
+      finish(request, looked);
+      // Left alone.
+      Vector alone(rank, 100);
+      const int before = 2 * turn;
+      engine::Request* const left = submit(alone, [](void* context, tbcclResult_t) {
+        static_cast<std::atomic<int>*>(context)->fetch_add(1);
+      });
+      while (called.load() < before + 2 && now_ns() < deadline) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      finish(left, alone);
+    }
+  });
+  REQUIRE(wrong == 0);
+  REQUIRE(called == 8);
+}
+
 TEST_CASE("the worker serves a submission although it missed the bell to leave the poller") {
   Events events;
   link::Options links;
