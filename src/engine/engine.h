@@ -140,6 +140,7 @@ class Lane {
   // As submit and wait and free in one: the path of blocking calls.
   Status run(Channel* channel, const Call& call);
 
+  // Does not block; makes a round if the request is incomplete and the token is to be had.
   bool test(Request* request, Status* result);
   // Status InProgress when `timeout_ns` (kNever: none) ran out. The request stays valid.
   Status wait(Request* request, uint64_t timeout_ns);

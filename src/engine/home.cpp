@@ -104,10 +104,17 @@ void Home::pushed() {
   }
 }
 
-void Home::submitted() {
-  const bool prompt = prompt_waits_.load(std::memory_order_relaxed) >= kPromptWaits;
+void Home::submitted(const Call& call) {
+  const bool prompt = prompt_waits_.load(std::memory_order_relaxed) >= kPromptWaits &&
+                      call.callback == nullptr &&
+                      call.count <= kPromptBytes / reduce::size_of(call.reduction.type);
   submitted_at_.store(now_ns(), std::memory_order_relaxed);
   if (!prompt || !worker.napping() || token.state() != Token::State::kFree) pushed();
+}
+
+void Home::left_alone() {
+  if (inbox.empty() && core.unfinished() == 0) return;
+  prompt_waits_.store(0, std::memory_order_relaxed);
 }
 
 void Home::waited_for() {

@@ -35,9 +35,12 @@ class Home {
   // After pushing to the inbox, by a thread that will not take the token itself.
   void pushed();
   // After pushing a request that the user may wait for. Where waits have lately come right behind
-  // submissions, nobody is woken: the waiter will take the token, or else the worker finds the
-  // request at the end of its nap.
-  void submitted();
+  // submissions, nobody is woken for a short call: the waiter will take the token, or else the
+  // worker finds the request at the end of its nap. Long calls and those with callbacks ring
+  // always.
+  void submitted(const Call& call);
+  // The worker, at the end of a nap: something was left to it, so that the next submissions ring.
+  void left_alone();
   // A thread begins to wait for a request.
   void waited_for();
   // A thread looks whether a request is complete, and does not wait: it makes a round, if nobody
@@ -76,6 +79,7 @@ class Home {
 
   static constexpr uint32_t kSprintsPerRound = 32;
   static constexpr uint64_t kPromptNs = 50'000;
+  static constexpr uint64_t kPromptBytes = 64 * 1024;
   static constexpr int kPromptWaits = 4;
 
   const uint64_t generation_;

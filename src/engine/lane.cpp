@@ -114,7 +114,7 @@ Status Lane::submit(Channel* channel, const Call& call, Request** request) {
       !taken.ok()) {
     return taken;
   }
-  state_->submitted();
+  state_->submitted(call);
   return {};
 }
 

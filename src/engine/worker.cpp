@@ -104,7 +104,10 @@ bool Worker::park() {
     napping_.store(false);
     if (over && home_.token.word() == word) {
       // For a whole nap nobody came, or nobody left.
-      if (home_.may_take()) return true;
+      if (home_.may_take()) {
+        home_.left_alone();
+        return true;
+      }
       parked_.store(true);
       if (home_.token.word() == word) condition_.wait(lock, called);
       parked_.store(false);

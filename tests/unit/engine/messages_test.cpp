@@ -19,8 +19,8 @@ TEST_CASE("messages of every size, with tags received in another order") {
   GroupOptions options;
   options.wire = GENERATE(Wire::kMemory, Wire::kTcp);
   Group group(options);
-  const std::vector<uint64_t> sizes{0,       1,        1000, 64 * 1024, 128 * 1024, 128 * 1024 + 1,
-                                    300'000, 3'000'000};
+  const std::vector<uint64_t> sizes{0,       1,          1000,           64 * 1024, 64 * 1024 + 1,
+                                    100'000, 128 * 1024, 128 * 1024 + 1, 300'000,   3'000'000};
   std::atomic<int> wrong{0};
   group.each([&](int rank) {
     const int peer = 1 - rank;
