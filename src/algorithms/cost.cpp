@@ -17,7 +17,7 @@ constexpr double kEagerBytes = 128 * 1024;
 // Scratch that stays in a near cache costs nothing.
 constexpr double kNearBytes = 1024 * 1024;
 // Where ranks share processors, a step waits until the system has switched to the rank that it
-// waits for: ns.
+// waits for: ns, from calls of 8 KiB by four ranks on two processors over loopback TCP.
 constexpr double kSwitch = 10'000;
 
 double processor_ns(const Work& work, const schedule::Basis& basis) {
@@ -100,12 +100,12 @@ double all_pairs_alpha(const schedule::Basis& basis) {
 Cost price(const Load& load, uint64_t bytes, const schedule::Basis& basis) {
   const double ends = 2 * basis.cpu_message;
   const double rank = processor_ns(load.busiest, basis);
-  const double host =
-      processor_ns(load.average, basis) * ranks_per_host(basis) / std::max(1, basis.cores);
+  const int ranks = ranks_per_host(basis), cores = std::max(1, basis.cores);
+  const double host = processor_ns(load.average, basis) * ranks / cores;
   Cost cost;
   cost.steps = load.steps;
   cost.latency = std::max(0.0, load.latency - load.steps * ends);
-  if (ranks_per_host(basis) > basis.cores) cost.latency += load.steps * kSwitch;
+  if (ranks > cores) cost.latency += load.steps * kSwitch;
   cost.wire = load.wire;
   cost.processor = std::max({rank, host, load.steps * ends});
   cost.busiest = load.busiest;

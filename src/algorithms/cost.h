@@ -5,11 +5,10 @@
 //
 // alpha: one message from first byte sent to first byte usable, of which 2 m is processor time at
 // its two ends (m = cpu_message). s: a switch between ranks that share processors, 0 where each has
-// one. wire: bytes over the rate of the busiest link. processor: m per
-// message, cpu_byte per byte sent or received and gamma per byte reduced, of the busiest rank, or
-// of all ranks of a host divided by its cores, whichever is longer. Links and processors work at
-// the same time because steps stream into each other, but never hide each other wholly: hence the
-// quarter.
+// one. wire: bytes over the rate of the busiest link. processor: m per message, cpu_byte per byte
+// sent or received and gamma per byte reduced, of the busiest rank, or of all ranks of a host
+// divided by its cores, whichever is longer. Links and processors work at the same time because
+// steps stream into each other, but never hide each other wholly: hence the quarter.
 #pragma once
 
 #include <cstdint>

@@ -237,9 +237,10 @@ void set_trunk_options(int socket) {
 }
 
 void adapt_to_path(int socket) {
-  const Endpoint local = local_endpoint(socket), remote = remote_endpoint(socket);
-  if (!local.address().is_unspecified() && local.address() == remote.address())
-    set(socket, asio::ip::tcp::v4(), asio::socket_base::send_buffer_size(kNearSendBuffer));
+  const asio::ip::address local = local_endpoint(socket).address();
+  const bool near = local.is_loopback() ||
+                    (!local.is_unspecified() && local == remote_endpoint(socket).address());
+  if (near) set(socket, asio::ip::tcp::v4(), asio::socket_base::send_buffer_size(kNearSendBuffer));
 }
 
 Endpoint local_endpoint(int socket) { return endpoint_of(socket, &getsockname); }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/shared_memory.h"
 #include "rig.h"
 
@@ -294,19 +295,23 @@ TEST_CASE("who closes waits for a reader, and not for ever", "[shm]") {
   const auto owner = std::make_unique<tbccl::shm::TrunkRegion>();
   const auto reader = std::make_unique<tbccl::shm::TrunkRegion>();
   constexpr uint64_t kLong = 60'000'000'000, kShort = 5'000'000;
+  const uint64_t deadline = tbccl::now_ns() + kLong;
+  const auto until = [deadline](const auto& condition) {
+    while (!condition() && tbccl::now_ns() < deadline) std::this_thread::yield();
+    return condition();
+  };
   SECTION("the reader leaves") {
-    std::atomic<bool> inside{false}, closing{false}, left{false};
+    std::atomic<bool> inside{false}, left{false};
     std::thread reading([&] {
       const tbccl::shm::Reading now(*reader, *owner);
       inside = now.allowed();
-      while (!closing || owner->closed.load() == 0) std::this_thread::yield();
-      left = true;
+      left = until([&] { return owner->closed.load() != 0; });
     });
-    while (!inside) std::this_thread::yield();
-    closing = true;
+    const bool began = until([&] { return inside.load(); });
     const bool ended = tbccl::shm::end_lending(*owner, *reader, kLong);
     const bool first = left;
     reading.join();
+    REQUIRE(began);
     REQUIRE(ended);
     REQUIRE(first);
   }
