@@ -181,6 +181,28 @@ TBCCL_API tbcclResult_t tbcclCommInitExchange(tbcclComm_t* comm, int nranks, int
                                               tbcclExchangeFn allgather, void* context,
                                               const tbcclConfig_t* config);
 
+/* The colour of ranks that become members of no new communicator. */
+#define TBCCL_NOCOLOR (-1)
+
+/* Makes a communicator of all ranks of `comm` that give the same colour (0 or more), in the order
+ * of their keys, and of their ranks in `comm` where keys are equal. Collective on `comm`, like an
+ * operation on it: all its ranks call it, in the same order with its collectives. Blocks. For ranks
+ * that give TBCCL_NOCOLOR *newcomm is NULL.
+ * The new communicator uses the links of `comm`: nothing is connected or started for it. It is a
+ * communicator of its own all the same: its operations are independent of those of others, it may
+ * outlive `comm`, and is destroyed by itself. If it breaks, or is aborted, that breaks no other
+ * one; a rank that is gone, or cannot be reached any more, breaks every communicator it is in.
+ * `config` (NULL: as `comm`) may set timeoutMs, connectTimeoutMs, commName, and algorithms and
+ * deterministic, which are taken from the first rank of the new communicator. Operators made on
+ * `comm` are not known to it.
+ * On an error *newcomm is NULL on every rank. tbcclInvalidArgument (also: of another rank's
+ * arguments) leaves `comm` usable. Not inside a group. */
+TBCCL_API tbcclResult_t tbcclCommSplit(tbcclComm_t comm, int color, int key, tbcclComm_t* newcomm,
+                                       const tbcclConfig_t* config);
+
+/* The same for all ranks of `comm`, in their order. */
+TBCCL_API tbcclResult_t tbcclCommDup(tbcclComm_t comm, tbcclComm_t* newcomm);
+
 TBCCL_API tbcclResult_t tbcclCommCount(tbcclComm_t comm, int* count);
 TBCCL_API tbcclResult_t tbcclCommUserRank(tbcclComm_t comm, int* rank);
 
@@ -189,7 +211,8 @@ TBCCL_API tbcclResult_t tbcclCommUserRank(tbcclComm_t comm, int* rank);
 TBCCL_API tbcclResult_t tbcclCommGetAsyncError(tbcclComm_t comm, tbcclResult_t* asyncError);
 
 /* Waits for everything outstanding and says goodbye to the peers, so that none of them takes
- * this rank's end for a failure. Collective. Afterwards only destroy is useful. */
+ * this rank's end for a failure. Collective; of `comm` alone, not of communicators that were split
+ * from it. Afterwards only destroy is useful. */
 TBCCL_API tbcclResult_t tbcclCommFinalize(tbcclComm_t comm);
 
 /* Finalizes if that has not been done, waits until all threads have left calls on `comm`, and
@@ -199,7 +222,8 @@ TBCCL_API tbcclResult_t tbcclCommFinalize(tbcclComm_t comm);
  * for: its tbcclGroupEnd returns tbcclInvalidUsage. */
 TBCCL_API tbcclResult_t tbcclCommDestroy(tbcclComm_t comm);
 
-/* Breaks the communicator here and on every rank: blocked calls and outstanding requests return
+/* Breaks the communicator (and no other that was split from it, or that it was split from) here and
+ * on every rank: blocked calls and outstanding requests return
  * tbcclAborted (after which their buffers are not touched any more). Frees nothing: call
  * tbcclCommDestroy. May be called while other threads are inside calls on `comm`. */
 TBCCL_API tbcclResult_t tbcclCommAbort(tbcclComm_t comm);

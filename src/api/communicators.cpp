@@ -17,6 +17,13 @@ namespace {
 
 using bootstrap::MeetingPoint;
 
+tbcclComm_t handle_of(std::unique_ptr<comm::Communicator> communicator) {
+  auto made = std::make_unique<tbcclComm>();
+  made->communicator = std::move(communicator);
+  made->life->comm = made.get();
+  return made.release();
+}
+
 Status make(int rank, int size, const MeetingPoint& where, const Settings& settings,
             tbcclComm_t* result) {
   std::unique_ptr<comm::Communicator> communicator;
@@ -24,10 +31,7 @@ Status make(int rank, int size, const MeetingPoint& where, const Settings& setti
       !status.ok()) {
     return status;
   }
-  auto made = std::make_unique<tbcclComm>();
-  made->communicator = std::move(communicator);
-  made->life->comm = made.get();
-  *result = made.release();
+  *result = handle_of(std::move(communicator));
   return {};
 }
 
@@ -57,6 +61,20 @@ tbcclResult_t init(tbcclComm_t* comm, int nranks, int rank, const MeetingPoint& 
       return report(nullptr, status);
     }
     return report(nullptr, make(rank, nranks, where, settings, comm));
+  });
+}
+
+tbcclResult_t split(tbcclComm_t comm, const comm::SplitWish& wish, tbcclComm_t* newcomm) {
+  return guarded(comm, [&]() -> tbcclResult_t {
+    Entry entry(comm);
+    if (!entry.status().ok()) return report(nullptr, entry.status());
+    if (Status status = begin(newcomm); !status.ok()) return report(comm, status);
+    comm::Communicator& parent = *comm->communicator;
+    if (Status status = parent.usable(); !status.ok()) return report(comm, status);
+    std::unique_ptr<comm::Communicator> child;
+    if (Status status = parent.split(wish, &child); !status.ok()) return report(comm, status);
+    if (child != nullptr) *newcomm = handle_of(std::move(child));
+    return tbcclSuccess;
   });
 }
 
@@ -207,6 +225,19 @@ tbcclResult_t tbcclCommInitAll(tbcclComm_t* comms, int nranks) {
     if (Status status = begin(comms); !status.ok()) return report(nullptr, status);
     for (int i = 0; i < nranks; ++i) comms[i] = nullptr;
     return report(nullptr, init_all(comms, nranks));
+  });
+}
+
+tbcclResult_t tbcclCommSplit(tbcclComm_t comm, int color, int key, tbcclComm_t* newcomm,
+                             const tbcclConfig_t* config) {
+  return guarded(nullptr, [&]() -> tbcclResult_t {
+    return split(comm, {color, key, fmt::format("/color {}", color), config}, newcomm);
+  });
+}
+
+tbcclResult_t tbcclCommDup(tbcclComm_t comm, tbcclComm_t* newcomm) {
+  return guarded(nullptr, [&]() -> tbcclResult_t {
+    return split(comm, {0, 0, "/dup", nullptr}, newcomm);
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <numeric>
 #include <sstream>
 
 #include "base/log.h"
@@ -62,6 +63,7 @@ Status allows(const std::string& list, const std::string& name, bool* allowed) {
 
 BringUp::BringUp(Communicator& communicator, const bootstrap::MeetingPoint& where)
     : c_(communicator),
+      f_(*communicator.family_),
       where_(where),
       deadline_(now_ns() + communicator.settings_.connect_timeout_ns) {}
 
@@ -71,26 +73,26 @@ Status BringUp::run() {
   if (status.ok()) status = make_lane();
   if (status.ok() && c_.size_ > 1) status = listen();
   if (status.ok() && c_.size_ > 1) status = connect();
-  if (c_.size_ > 1 && c_.control_ != nullptr && !status.ok()) {
-    c_.control_->announce_failure(kFirstCommunicator, status);
+  if (c_.size_ > 1 && f_.control_ != nullptr && !status.ok()) {
+    f_.control_->announce_failure(kFirstCommunicator, status);
   }
   if (status.ok() && c_.size_ > 1) status = agree();
   if (!status.ok()) return status;
 
-  std::lock_guard<std::mutex> hold(c_.early_lock_);
-  if (!c_.early_failure_.ok()) return c_.early_failure_;
-  c_.serving_ = true;
-  for (int rank : c_.finished_) c_.lane_->peer_finished(rank);
+  std::lock_guard<std::mutex> hold(f_.lock_);
+  if (!f_.early_failure_.ok()) return f_.early_failure_;
+  f_.serving_ = f_.met_ = true;
+  for (int rank : f_.finished_) f_.lane_->peer_finished(rank);
   return {};
 }
 
 Status BringUp::early_failure() {
-  std::lock_guard<std::mutex> hold(c_.early_lock_);
-  return c_.early_failure_;
+  std::lock_guard<std::mutex> hold(f_.lock_);
+  return f_.early_failure_;
 }
 
 Status BringUp::gather(const std::string& mine, std::vector<std::string>* all) {
-  Status status = c_.control_->all_gather(mine, deadline_, all);
+  Status status = f_.control_->all_gather(mine, deadline_, all);
   if (!status.ok()) {
     // What another rank said of itself is a better explanation than its silence.
     if (Status cause = early_failure(); !cause.ok()) return cause;
@@ -100,8 +102,8 @@ Status BringUp::gather(const std::string& mine, std::vector<std::string>* all) {
 
 Status BringUp::meet() {
   if (c_.size_ == 1) return {};
-  return bootstrap::Control::meet(c_.rank_, c_.size_, where_, c_.settings_, deadline_, &c_,
-                                  &c_.control_);
+  return bootstrap::Control::meet(c_.rank_, c_.size_, where_, c_.settings_, deadline_, &f_,
+                                  &f_.control_);
 }
 
 Status BringUp::introduce() {
@@ -193,7 +195,7 @@ Status BringUp::introduce() {
   if (any) basis.use_shared_memory(every_pair(&BringUp::wants_shared));
   c_.basis_hash_ = basis.hash();
   c_.plans_ = std::make_unique<PlanCache>(basis, c_.rank_);
-  c_.rates_ = std::make_unique<RateWatch>(basis, c_.rank_);
+  f_.rates_ = std::make_unique<RateWatch>(basis, c_.rank_);
   return {};
 }
 
@@ -218,19 +220,19 @@ Status BringUp::make_lane() {
   link::Options links;
   links.rank = c_.rank_;
   links.size = c_.size_;
-  if (c_.control_ != nullptr) links.session = c_.control_->session();
+  if (f_.control_ != nullptr) links.session = f_.control_->session();
   links.connect_timeout_ns = c_.settings_.connect_timeout_ns;
   links.segment_bytes = c_.settings_.segment_bytes;
   links.secret = c_.settings_.secret;
-  c_.lane_ = std::make_unique<engine::Lane>(lane, links, c_);
-  if (Status status = c_.lane_->status(); !status.ok()) return status;
+  f_.lane_ = std::make_unique<engine::Lane>(lane, links, f_);
+  if (Status status = f_.lane_->status(); !status.ok()) return status;
   engine::ChannelOptions channel;
   channel.comm = kFirstCommunicator;
   channel.rank = c_.rank_;
   channel.size = c_.size_;
-  for (int rank = 0; rank < c_.size_; ++rank) channel.peers.push_back(rank);
-  channel.name = c_.settings_.comm_name.empty() ? "world" : c_.settings_.comm_name;
-  c_.channel_ = c_.lane_->add_channel(channel);
+  channel.peers = c_.members_;
+  channel.name = c_.name_ = c_.settings_.comm_name.empty() ? "world" : c_.settings_.comm_name;
+  f_.enter(&c_, channel);
   return {};
 }
 
@@ -258,7 +260,7 @@ Status BringUp::listen_shared() {
   std::vector<std::byte> mine;
   if (wanted) {
     Status status;
-    c_.lane_->with_links(
+    f_.lane_->with_links(
         [&](link::Links& links) { status = links.listen(shm::transport(), "", &mine); });
     if (!status.ok() && !tcp_[static_cast<size_t>(c_.rank_)]) return status;
     if (!status.ok()) {
@@ -296,7 +298,7 @@ Status BringUp::check_transports(bool (BringUp::*share)(int, int) const) const {
 Status BringUp::listen() {
   if (Status status = listen_shared(); !status.ok()) return status;
   if (every_pair(&BringUp::shares)) return {};
-  mine_.push_back(Listener{c_.control_->local_address(), {}});
+  mine_.push_back(Listener{f_.control_->local_address(), {}});
   for (const topology::CableSpec& cable : cables_) {
     for (const topology::CableEnd& end : {cable.a, cable.b}) {
       const bool known = std::any_of(mine_.begin(), mine_.end(),
@@ -305,7 +307,7 @@ Status BringUp::listen() {
     }
   }
   Status status;
-  c_.lane_->with_links([&](link::Links& links) {
+  f_.lane_->with_links([&](link::Links& links) {
     for (Listener& listener : mine_) {
       if (!status.ok()) return;
       status = links.listen(tcp::transport(), listener.address, &listener.handle);
@@ -390,7 +392,7 @@ Status BringUp::add_trunks(link::Links& links, int peer) {
 
 Status BringUp::connect() {
   Status status;
-  c_.lane_->with_links([&](link::Links& links) {
+  f_.lane_->with_links([&](link::Links& links) {
     for (int peer = 0; peer < c_.size_ && status.ok(); ++peer) {
       if (peer != c_.rank_) status = add_trunks(links, peer);
     }
@@ -403,15 +405,15 @@ Status BringUp::connect() {
   const auto settled = [&](link::Links& links) {
     return links.all_connected() || !early_failure().ok();
   };
-  if (c_.lane_->drive(settled, deadline_)) {
-    on_board_ = c_.basis_.board && c_.lane_->join_board(c_.channel_);
+  if (f_.lane_->drive(settled, deadline_)) {
+    on_board_ = c_.basis_.board && f_.lane_->join_board(c_.channel_);
     return early_failure();
   }
 
   // A trunk that does not come up costs its bandwidth; a peer without any is an error.
   std::string missing;
   std::string slow;
-  c_.lane_->with_links([&](link::Links& links) {
+  f_.lane_->with_links([&](link::Links& links) {
     for (int peer = 0; peer < c_.size_; ++peer) {
       if (peer == c_.rank_) continue;
       if (!links.connected(peer)) missing += fmt::format("; {}", links.describe(peer));
@@ -435,14 +437,14 @@ Status BringUp::agree() {
   // A trunk that never came up used up the deadline; the others are waiting at most as long.
   std::vector<std::string> all;
   Status status =
-      c_.control_->all_gather(on_board_ ? kOnBoard : kReady, deadline_ + 5'000'000'000, &all);
+      f_.control_->all_gather(on_board_ ? kOnBoard : kReady, deadline_ + 5'000'000'000, &all);
   if (!status.ok()) {
     if (Status cause = early_failure(); !cause.ok()) return cause;
     return status;
   }
   const bool shared =
       std::all_of(all.begin(), all.end(), [](const auto& a) { return a == kOnBoard; });
-  if (!shared && on_board_) c_.lane_->leave_board(c_.channel_);
+  if (!shared && on_board_) f_.lane_->leave_board(c_.channel_);
   return {};
 }
 
@@ -453,7 +455,11 @@ Status Communicator::create(int rank, int size, const bootstrap::MeetingPoint& w
             fmt::format("rank {} of {} ranks: ranks are 0 to size - 1, and there is at least one",
                         rank, size)};
   }
-  std::unique_ptr<Communicator> made(new Communicator(rank, size, settings));
+  std::vector<int> members(static_cast<size_t>(size));
+  std::iota(members.begin(), members.end(), 0);
+  std::unique_ptr<Communicator> made(new Communicator(std::make_shared<Family>(rank, size),
+                                                      kFirstCommunicator, rank, std::move(members),
+                                                      settings));
   if (Status status = BringUp(*made, where).run(); !status.ok()) return status;
   log::info("rank {} of {} is connected", rank, size);
   *communicator = std::move(made);

@@ -46,6 +46,7 @@ class BringUp {
   Status early_failure();
 
   Communicator& c_;
+  Family& f_;
   const bootstrap::MeetingPoint& where_;
   const uint64_t deadline_;
   std::string cabling_text_;                 // rank 0's file

@@ -1,8 +1,9 @@
-// A communicator: one rank's membership of a group. It owns, and ties together, the control plane
-// (bootstrap/), the lane that carries its operations out (engine/), the basis and the plans.
+// A communicator: one rank's membership of a group: its order of operations (a channel of the
+// engine's), its basis, its plans. What it shares with those it was split from, or that were split
+// from it, is its family's.
 //
-// Threads.  prepare() and everything below it may be called from any thread. The two event
-//   interfaces are called by the control thread and by whoever progresses the lane.
+// Threads.  prepare() and everything below it may be called from any thread. What the family calls
+//   when something happens comes from the control thread, or from whoever progresses the lane.
 // Life.     set up -> usable -> (broken | finalized) -> destroyed. The first error breaks it, is
 //   told to the other ranks, and is what every later call returns. Destroying waits until all
 //   threads have left (Entry counts them).
@@ -18,13 +19,16 @@
 #include "base/settings.h"
 #include "base/status.h"
 #include "bootstrap/control.h"
+#include "comm/family.h"
 #include "comm/operators.h"
 #include "comm/plan_cache.h"
-#include "comm/rates.h"
 #include "engine/engine.h"
 #include "schedule/basis.h"
 
 namespace tbccl::comm {
+
+// "rank 1", "ranks 1, 2".
+std::string list_ranks(const std::vector<int>& ranks);
 
 // One operation as a caller asks for it; values of tbcclCall_t that are not about the request.
 struct Operation {
@@ -52,18 +56,32 @@ class Memo {
   engine::Call call_;  // no plan: there is none yet
 };
 
-class Communicator final : public bootstrap::ControlEvents, public engine::LaneEvents {
+// What a member asks for when a communicator is split; colour and key as in tbcclCommSplit.
+struct SplitWish {
+  int color = 0;
+  int key = 0;
+  std::string suffix;                     // of the child's name, where the configuration gives none
+  const tbcclConfig_t* config = nullptr;  // may be NULL: as the parent
+};
+
+class Communicator {
  public:
   // Collective; see bring_up.cpp. On an error nothing is left behind.
   static Status create(int rank, int size, const bootstrap::MeetingPoint& where,
                        const Settings& settings, std::unique_ptr<Communicator>* communicator);
-  ~Communicator() override;
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  // Collective; see split.h. NULL for ranks without a colour, and on an error.
+  Status split(const SplitWish& wish, std::unique_ptr<Communicator>* child);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  uint32_t number() const { return number_; }
   const Settings& settings() const { return settings_; }
   Operators& operators() { return operators_; }
-  engine::Lane& lane() { return *lane_; }
+  engine::Lane& lane() { return family_->lane(); }
   engine::Channel* channel() { return channel_; }
 
   // Checks arguments and makes the engine's call; InvalidArgument has no effect.
@@ -76,66 +94,71 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
   void abort();
   // While it is being destroyed: calls that threads are still inside of fail.
   void evict();
-  // Waits for everything outstanding and says goodbye without waiting for the others'. What is
-  // not complete after the connect time-out fails.
+  // Waits for everything outstanding, and, if nothing else of the family is left here, says goodbye
+  // without waiting for the others'. What is not complete after the connect time-out fails.
   void leave();
-
-  // --- bootstrap::ControlEvents ---
-  void peer_gone(int rank, const Status& cause) override;
-  void peer_finished(int rank) override;
-  void peer_failed(int rank, uint32_t comm, const Status& cause) override;
-  bootstrap::PeerRecord record(uint32_t comm) override;
-
-  // --- engine::LaneEvents ---
-  void broken(uint32_t comm, const Status& cause) override;
-  bool mismatched(uint32_t comm, const engine::CallRecord& mine, int rank,
-                  const Status& cause) override;
-  void stalled(uint32_t comm, const engine::CallRecord& record) override;
-  bool others_doing(uint32_t comm, const engine::CallRecord& mine, std::string* text) override;
-  void carried(const std::vector<link::TrunkCounters>& trunks) override;
 
  private:
   friend class BringUp;
-  Communicator(int rank, int size, const Settings& settings);
+  friend class Family;
+  friend class Split;
+  Communicator(std::shared_ptr<Family> family, uint32_t number, int rank, std::vector<int> members,
+               const Settings& settings);
+
   Status prepare_collective(const Operation& operation, engine::Call* call);
   Status prepare_message(const Operation& operation, engine::Call* call);
-  // The error that the records show, if any.
-  Status compare(const engine::CallRecord& mine, const std::vector<bootstrap::PeerRecord>& others);
+  std::string title() const;  // "the communicator", or "communicator NAME"
+  // Nobody of the family but this one, now and ever: its finalize waits for the others' goodbyes.
+  bool single() const { return number_ == kFirstCommunicator && !was_split_.load(); }
+  Status others_left(uint64_t limit);
   // Breaks it with `cause`, and ends every call that waits.
   void end_calls(const Status& cause);
-  void fail_if_serving(const Status& cause);
-  void compare_stalled(const std::vector<engine::CallRecord>& stalled,
-                       const std::vector<bootstrap::PeerRecord>& others);
+
+  // --- for the family, with its lock held ---
+  void told(const Status& cause);  // another rank broke it
+  // Ranks of the family are turned into this communicator's; others are left out.
+  int member_of(int family_rank) const;
+  std::vector<bootstrap::PeerRecord> renumbered(
+      const std::vector<bootstrap::PeerRecord>& records) const;
+  bool has_left(int rank, const std::vector<bootstrap::PeerRecord>& others) const;
+  // The other ranks of which that is not known.
+  std::vector<int> present(const std::vector<bootstrap::PeerRecord>& others) const;
+  // The error that the records show, if any.
+  Status compare(const engine::CallRecord& mine, const std::vector<bootstrap::PeerRecord>& others);
+  void compare_stalled(const std::vector<bootstrap::PeerRecord>& others);
   // Warns, once a call, when it has stalled for long: what it waits for, what the others do.
   void tell_stall(const engine::CallRecord& mine, const std::string& doing);
   // Keeps, as text, what each other rank was doing; also the answer.
   std::string note_doing(const engine::CallRecord& mine,
                          const std::vector<bootstrap::PeerRecord>& others);
 
+  // --- for the family, by the lane's holder; as in engine::LaneEvents ---
+  void mismatched(const engine::CallRecord& mine, int rank, const Status& cause);
+  void stalled(const engine::CallRecord& mine);
+  bool others_doing(const engine::CallRecord& mine, std::string* text);
+
+  const std::shared_ptr<Family> family_;
+  const uint32_t number_;
   const int rank_;
   const int size_;
+  const std::vector<int> members_;  // ranks of the family, by rank
   const Settings settings_;
+  std::string name_;
   schedule::Basis basis_;
   uint64_t basis_hash_ = 0;
   Operators operators_;
-  std::unique_ptr<RateWatch> rates_;  // the lane's holder's
   std::unique_ptr<PlanCache> plans_;
   Memo memo_;
-  std::unique_ptr<bootstrap::Control> control_;  // none in a group of one
-  std::unique_ptr<engine::Lane> lane_;
   engine::Channel* channel_ = nullptr;
   std::atomic<bool> finalized_{false};
+  std::atomic<bool> left_{false};         // finalized or leaving, with everything done
+  bool counted_ = true;                   // among those of the family that have not left
+  std::atomic<bool> was_split_{false};    // or that was tried
   std::atomic<bool> comparing_{false};    // a query for call records is under way
   std::atomic<bool> asking_{false};       // likewise, for the text of a time-out
   std::atomic<bool> disagreeing_{false};  // likewise, after a mismatch: the channel will break
 
-  // What the control thread says before there is a channel to break.
-  std::mutex early_lock_;
-  bool serving_ = false;  // lane_ and channel_ may be used by event handlers
-  Status early_failure_;
-  std::vector<int> finished_;  // ranks that have said goodbye
-
-  // The call seen stalled last; under early_lock_.
+  // The call seen stalled last; under the family's lock.
   struct Stall {
     uint64_t number = 0;
     std::string text;
@@ -145,7 +168,7 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
   };
   Stall stall_;
   // What the lane's holder and the control thread tell each other. Never held while waiting for
-  // anybody: the control thread waits for the holder with early_lock_ held.
+  // anybody: the control thread waits for the holder with the family's lock held.
   std::mutex doing_lock_;
   std::vector<engine::CallRecord> stalled_;  // to be compared with the others' when they answer
   // What the other ranks were doing when they were last asked, while this rank was in that call.
@@ -157,8 +180,5 @@ class Communicator final : public bootstrap::ControlEvents, public engine::LaneE
   };
   Doing doing_;
 };
-
-// The number of the one communicator that a group of links carries from its start.
-inline constexpr uint32_t kFirstCommunicator = 1;
 
 }  // namespace tbccl::comm

@@ -45,42 +45,81 @@ struct alignas(64) Board::Cell {
 struct Board::Words {
   alignas(64) std::atomic<uint64_t> read;
   alignas(64) std::atomic<uint32_t> closed;
-  uint64_t process[2];  // which one this rank is in
+  uint64_t process[2];         // which one this rank is in
+  std::atomic<uint32_t> comm;  // the communicator that this rank uses the set for; 0: none
   alignas(64) std::atomic<uint32_t> reading;
 };
 
-std::unique_ptr<Board> Board::join(link::Links& links, const ChannelOptions& options) {
-  constexpr size_t kCell = (sizeof(Cell) + kPage - 1) / kPage * kPage;
-  constexpr size_t kSet = kPage + 2 * kCell + kPage;
+size_t Board::set_bytes() {
   static_assert(sizeof(Words) <= kPage);
+  return kPage + 2 * cell_bytes() + kPage;
+}
+
+size_t Board::cell_bytes() { return (sizeof(Cell) + kPage - 1) / kPage * kPage; }
+
+size_t Board::sets(const tbcclBoard_t& board) { return board.bytes / set_bytes(); }
+
+std::unique_ptr<Board> Board::join(link::Links& links, const ChannelOptions& options) {
   if (options.size < 2 || options.comm == 0) return nullptr;
-  const size_t at = (options.comm - 1) * kSet;
   std::unique_ptr<Board> board(new Board(links, options));
-  const auto process = process_token();
+  const auto set_of = [&](int rank) {
+    return options.board_sets.empty()
+               ? static_cast<size_t>(options.comm - 1)
+               : static_cast<size_t>(options.board_sets[static_cast<size_t>(rank)]);
+  };
+  board->set_ = set_of(options.rank);
   for (int rank = 0; rank < options.size; ++rank) {
     Member& m = board->members_[static_cast<size_t>(rank)];
     m.peer = options.peers[static_cast<size_t>(rank)];
     if (rank == options.rank) continue;
     tbcclBoard_t shared{};
-    if (!links.board(m.peer, &shared) || shared.bytes < at + kSet) return nullptr;
-    auto* const mine = static_cast<std::byte*>(shared.mine) + at;
-    const auto* const theirs = static_cast<const std::byte*>(shared.theirs) + at;
+    if (!links.board(m.peer, &shared) || board->set_ >= sets(shared) ||
+        set_of(rank) >= sets(shared)) {
+      return nullptr;
+    }
+    auto* const mine = static_cast<std::byte*>(shared.mine) + board->set_ * set_bytes();
+    const auto* const theirs =
+        static_cast<const std::byte*>(shared.theirs) + set_of(rank) * set_bytes();
     board->words_ = reinterpret_cast<Words*>(mine);
     m.words = reinterpret_cast<const Words*>(theirs);
     for (size_t i = 0; i < 2; ++i) {
       // The second begins a line further in its page: the two do not compete for a cache set.
-      const size_t cell = kPage + i * (kCell + 64);
+      const size_t cell = kPage + i * (cell_bytes() + 64);
       board->cells_[i] = reinterpret_cast<Cell*>(mine + cell);
       m.cells[i] = reinterpret_cast<const Cell*>(theirs + cell);
     }
     m.asleep = reinterpret_cast<const std::atomic<uint32_t>*>(shared.asleep);
   }
-  std::memcpy(board->words_->process, process.data(), sizeof board->words_->process);
+  board->make_ready();
   return board;
+}
+
+// The set may have been another communicator's.
+void Board::make_ready() {
+  const auto process = process_token();
+  std::memcpy(words_->process, process.data(), sizeof words_->process);
+  words_->read.store(0);
+  words_->closed.store(0);
+  words_->reading.store(0);
+  for (Cell* cell : cells_) {
+    cell->turn.store(0);
+    cell->fingerprint = 0;
+    cell->flags = 0;
+  }
+  words_->comm.store(comm_);
+}
+
+void Board::let_go() { words_->comm.store(0); }
+
+bool Board::abandoned() const {
+  return std::all_of(members_.begin(), members_.end(), [this](const Member& m) {
+    return m.words == nullptr || m.words->comm.load() != comm_ || links_.gone(m.peer);
+  });
 }
 
 Board::Board(link::Links& links, const ChannelOptions& options)
     : links_(links),
+      comm_(options.comm),
       rank_(options.rank),
       size_(options.size),
       members_(static_cast<size_t>(options.size)),
@@ -91,7 +130,8 @@ void Board::begin(const Call& call, uint32_t element) {
   reduction_ = &call.reduction;
   input_ = static_cast<const std::byte*>(call.input);
   output_ = static_cast<std::byte*>(call.output);
-  fingerprint_ = call.fingerprint;
+  // What lies in a set that was another communicator's belongs to another call, whatever it is.
+  fingerprint_ = call.fingerprint + comm_ * 0x9e3779b97f4a7c15u;
   element_ = element;
   bytes_ = call.count * element;
   if (bytes_ == 0 && use_ != BoardUse::kSpread) use_ = BoardUse::kMeet;

@@ -2,9 +2,10 @@
 // messages, no copies between ranks' memories, the same order of folding as `direct` and `twostep`
 // have over links, hence the same bits.
 //
-// A board holds a set of lines per communicator: two cells, used in turn, and a few words. A *turn*
-// is: fill the own cell, publish it (its number, stored last), read the cells of the others. Turns
-// are counted through all operations of the communicator.
+// A board holds sets of lines, one for each communicator that is on it (BoardSets; each rank
+// chooses among its own): two cells, used in turn, and a few words. A *turn* is: fill the own cell,
+// publish it (its number, stored last), read the cells of the others. Turns are counted through all
+// operations of the communicator.
 //
 //   cell      number of the turn, fingerprint of the call, flags; then up to kBoardArea bytes
 //   read      the turn up to which this rank has read everything
@@ -54,8 +55,15 @@ inline constexpr uint32_t kBoardArea = 256 * 1024;  // bytes of a cell
 
 class Board {
  public:
-  // nullptr: not all members share memory with this rank, or all sets of lines are taken.
+  // nullptr: not all members share memory with this rank, or a set of lines is beyond a board's
+  // end. This rank's own is made ready; those of others may be read when they have joined.
   static std::unique_ptr<Board> join(link::Links& links, const ChannelOptions& options);
+  static size_t sets(const tbcclBoard_t& board);  // that it holds
+  size_t set() const { return set_; }             // this rank's
+  // This rank reads nothing of the others' any more.
+  void let_go();
+  // No other member reads this rank's lines any more.
+  bool abandoned() const;
 
   // The next operation; the last one is over.
   void begin(const Call& call, uint32_t element);
@@ -103,6 +111,9 @@ class Board {
   };
 
   Board(link::Links& links, const ChannelOptions& options);
+  static size_t set_bytes();
+  static size_t cell_bytes();
+  void make_ready();
 
   bool step(uint64_t* budget);
   bool fill(uint64_t* budget);
@@ -127,8 +138,10 @@ class Board {
   bool closed_to_us() const;
 
   link::Links& links_;
+  const uint32_t comm_;
   const int rank_;
   const int size_;
+  size_t set_ = 0;
   std::vector<Member> members_;  // by rank; this rank's own is unused
   Words* words_ = nullptr;
   Cell* cells_[2] = {};

@@ -26,6 +26,7 @@ Core::Core(const link::Options& options, LaneEvents& events, const Parts& parts)
     : parts_(parts),
       events_(events),
       gates_(*parts.poller),
+      boards_(options.size),
       links_(options, *this, *parts.poller) {}
 
 bool Core::round() noexcept {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/board_sets.h"
 #include "engine/channel.h"
 #include "engine/engine.h"
 #include "engine/gates.h"
@@ -58,6 +59,7 @@ class Core final : public link::Client {
   Request* adopt(Channel* channel, const Call& call, uint64_t number, Home* home);
   uint64_t now() const { return now_; }  // at the beginning of the last round
   link::Links& links() { return links_; }
+  BoardSets& boards() { return boards_; }
   // How long the holder may sleep in the poller; 0: not at all.
   uint64_t sleep_time(uint64_t deadline);
   // From now on the peers ring for what they do; and once more everything that can be done. True:
@@ -134,6 +136,7 @@ class Core final : public link::Client {
   Parts parts_;
   LaneEvents& events_;
   Gates gates_;
+  BoardSets boards_;
   uint64_t now_ = 0;
   uint64_t next_check_ = kNever;
   uint64_t told_carried_ = 0;

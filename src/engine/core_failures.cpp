@@ -324,6 +324,7 @@ Channel* Core::add_channel(const ChannelOptions& options) {
 
 void Core::remove_channel(Channel* channel) {
   std::erase_if(breaks_, [channel](const auto& entry) { return entry.first == channel; });
+  boards_.give_up(std::move(channel->board));
   links_.remove_communicator(channel->options().comm);
   std::erase_if(channels_, [channel](const auto& entry) { return entry.get() == channel; });
 }

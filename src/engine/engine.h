@@ -44,7 +44,10 @@ struct ChannelOptions {
   int rank = 0;       // in this communicator
   int size = 1;
   std::vector<int> peers;  // rank in this communicator -> rank of the lane's links
-  std::string name;        // for messages
+  // Which set of lines of its board each rank has for this communicator (Lane::reserve_board), by
+  // rank. Empty: number comm - 1, on every rank.
+  std::vector<int> board_sets;
+  std::string name;  // for messages
 };
 
 enum class RequestKind : uint8_t { kSchedule, kSend, kRecv };
@@ -133,6 +136,10 @@ class Lane {
   // again, before the first operation.
   bool join_board(Channel* channel);
   void leave_board(Channel* channel);
+  // A set of lines of this rank's board that no channel has and nobody reads any more, for
+  // ChannelOptions::board_sets; -1: there is none. Removing the channel gives it back, in time.
+  int reserve_board();
+  void return_board(int set);  // no channel was added with it
 
   // Takes the call's place in the channel's order. Never blocks. The channel's first error is
   // returned if it is broken; then no request is made.
@@ -158,9 +165,13 @@ class Lane {
   CallRecord record(Channel* channel);   // of the oldest active request
   // Waits until nothing is outstanding on the channel and everything sent is acknowledged.
   Status drain(Channel* channel, uint64_t deadline_ns);
+  // Waits until nothing is outstanding on the channel. What it has sent and not kept its memory for
+  // may still be under way: enough if the lane goes on.
+  Status quiesce(Channel* channel, uint64_t deadline_ns);
   uint64_t payload_received() const;  // bytes, all trunks
 
  private:
+  bool at_rest(Channel* channel);
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -91,14 +91,28 @@ void Lane::remove_channel(Channel* channel) {
 
 bool Lane::join_board(Channel* channel) {
   if (state_->in_child()) return false;
-  state_->visit(
-      [&](Core& core) { channel->board = Board::join(core.links(), channel->options()); });
+  state_->visit([&](Core& core) {
+    channel->board = Board::join(core.links(), channel->options());
+    if (channel->board != nullptr) core.boards().joined(*channel->board);
+  });
   return channel->board != nullptr;
 }
 
 void Lane::leave_board(Channel* channel) {
   if (state_->in_child()) return;
-  state_->visit([&](Core&) { channel->board.reset(); });
+  state_->visit([&](Core& core) { core.boards().give_up(std::move(channel->board)); });
+}
+
+int Lane::reserve_board() {
+  int set = -1;
+  if (state_->in_child()) return set;
+  state_->visit([&](Core& core) { set = core.boards().reserve(core.links()); });
+  return set;
+}
+
+void Lane::return_board(int set) {
+  if (state_->in_child()) return;
+  state_->visit([&](Core& core) { core.boards().unreserve(set); });
 }
 
 Status Lane::submit(Channel* channel, const Call& call, Request** request) {
@@ -206,21 +220,35 @@ CallRecord Lane::record(Channel* channel) {
   return record;
 }
 
+// Nothing is outstanding, and nobody has to read what is on the board; or it is broken.
+bool Lane::at_rest(Channel* channel) {
+  if (channel->broken()) return true;
+  if (channel->board != nullptr) {
+    if (const int rank = channel->board->contradicting(); rank >= 0) {
+      fail(channel, contradiction(rank));
+    }
+    if (!channel->board->idle()) return false;
+  }
+  return channel->outstanding.load() == 0;
+}
+
+Status Lane::quiesce(Channel* channel, uint64_t deadline_ns) {
+  if (state_->in_child()) return forked_error();
+  const auto quiet = [&](link::Links&) { return at_rest(channel); };
+  if (state_->drive(quiet, deadline_ns)) return channel->state();
+  return Status(tbcclTimeout, "communicator " + channel->options().name +
+                                  " still has operations in progress, or results that another "
+                                  "rank has not read");
+}
+
 Status Lane::drain(Channel* channel, uint64_t deadline_ns) {
   if (state_->in_child()) return forked_error();
   const std::vector<int>& peers = channel->options().peers;
-  const int self = peers[channel->options().rank];
+  const int self = peers[static_cast<size_t>(channel->options().rank)];
   const auto drained = [&](link::Links& links) {
-    if (channel->broken()) return true;
-    if (channel->board != nullptr) {
-      if (const int rank = channel->board->contradicting(); rank >= 0) {
-        fail(channel, contradiction(rank));
-      }
-      if (!channel->board->idle()) return false;
-    }
-    return channel->outstanding.load() == 0 && std::all_of(peers.begin(), peers.end(), [&](int p) {
-             return p == self || links.idle(p);
-           });
+    if (!at_rest(channel)) return false;
+    return channel->broken() || std::all_of(peers.begin(), peers.end(),
+                                            [&](int p) { return p == self || links.idle(p); });
   };
   if (state_->drive(drained, deadline_ns)) return channel->state();
   return Status(tbcclTimeout,
