@@ -375,6 +375,39 @@ TBCCL_API tbcclResult_t tbcclRequestSource(tbcclRequest_t request, int* source);
  * buffers stay the library's until it is complete. */
 TBCCL_API tbcclResult_t tbcclRequestFree(tbcclRequest_t* request);
 
+/* ---- persistent requests --------------------------------------------------------------------
+ * An operation that is made again and again with the same arguments is planned once, and started
+ * any number of times: without planning, and, after the first time, without allocating memory. The
+ * contents of the buffers may change between its starts.
+ * A request made here is complete until it is started, and again when the operation is; then it may
+ * be started once more. test, wait and free work on it as on others; freed while it is in progress
+ * it is detached. Each start takes its place in the order of the communicator's operations, so that
+ * other ranks may start a request of their own, or make the call. A callback is called for each
+ * start, and may start the request again. */
+
+/* The request of a call, which is not submitted. */
+TBCCL_API tbcclResult_t tbcclCallInit(const tbcclCall_t* call, tbcclRequest_t* request);
+
+/* Short forms. */
+TBCCL_API tbcclResult_t tbcclAllReduceInit(const void* sendbuff, void* recvbuff, size_t count,
+                                           tbcclDataType_t datatype, tbcclRedOp_t op,
+                                           tbcclComm_t comm, tbcclRequest_t* request);
+TBCCL_API tbcclResult_t tbcclBroadcastInit(const void* sendbuff, void* recvbuff, size_t count,
+                                           tbcclDataType_t datatype, int root, tbcclComm_t comm,
+                                           tbcclRequest_t* request);
+TBCCL_API tbcclResult_t tbcclBarrierInit(tbcclComm_t comm, tbcclRequest_t* request);
+TBCCL_API tbcclResult_t tbcclSendInit(const void* sendbuff, size_t count, tbcclDataType_t datatype,
+                                      int peer, int tag, tbcclComm_t comm, tbcclRequest_t* request);
+TBCCL_API tbcclResult_t tbcclRecvInit(void* recvbuff, size_t count, tbcclDataType_t datatype,
+                                      int peer, int tag, tbcclComm_t comm, tbcclRequest_t* request);
+
+/* Starts it. tbcclInvalidArgument, and no effect, where it is in progress or not persistent. Inside
+ * a group it is started at the group's end, and may not be used before. Never blocks. */
+TBCCL_API tbcclResult_t tbcclStart(tbcclRequest_t request);
+
+/* Starts `count` requests, in array order. tbcclInvalidArgument for one of them: none is started. */
+TBCCL_API tbcclResult_t tbcclStartAll(int count, const tbcclRequest_t* requests);
+
 /* ---- groups --------------------------------------------------------------------------------
  * Calls between start and end (nestable, per thread) are submitted together at the outermost
  * end. Inside a group a NULL request means: complete when tbcclGroupEnd returns; other requests

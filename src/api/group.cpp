@@ -10,6 +10,7 @@ struct Kept {
   std::unique_ptr<Entry> entry;  // from the group's end on
   tbcclComm_t comm = nullptr;    // likewise; NULL: destroyed meanwhile
   engine::Call call;
+  bool restart = false;                   // of the handle's persistent request; `call` is unused
   tbcclRequest_t handle = nullptr;        // the caller's, or
   engine::Request* waited_for = nullptr;  // ours, until the end
 };
@@ -28,6 +29,7 @@ Status enter(Kept* k) {
 
 thread_local int depth = 0;
 thread_local std::vector<Kept> kept;
+thread_local Capture* capturing = nullptr;
 
 // All are submitted before any is waited for; the first error in order of the calls is returned.
 tbcclResult_t finish(std::vector<Kept> calls) {
@@ -43,8 +45,11 @@ tbcclResult_t finish(std::vector<Kept> calls) {
       continue;
     }
     comm::Communicator& communicator = *k.comm->communicator;
-    engine::Request* request = nullptr;
-    const Status status = communicator.lane().submit(communicator.channel(), k.call, &request);
+    engine::Request* request = k.restart ? k.handle->active : nullptr;
+    const Status status =
+        k.restart ? communicator.lane().start(request)
+                  : communicator.lane().submit(communicator.channel(), k.call, &request);
+    if (k.handle != nullptr) k.handle->kept = k.handle->settled = false;
     if (k.handle == nullptr) {
       k.waited_for = request;
     } else if (status.ok()) {
@@ -66,16 +71,35 @@ tbcclResult_t finish(std::vector<Kept> calls) {
 
 }  // namespace
 
-bool in_group() { return depth > 0; }
+Capture::Capture() : outer_(capturing) { capturing = this; }
+Capture::~Capture() { capturing = outer_; }
+
+bool group_is_open() { return depth > 0; }
+bool in_group() { return group_is_open() || capturing != nullptr; }
 
 tbcclResult_t add_to_group(tbcclComm_t comm, const engine::Call& call, tbcclRequest_t* request) {
+  if (capturing != nullptr) {
+    capturing->calls.push_back(call);
+    return tbcclSuccess;
+  }
   Kept k;
   k.life = comm->life;
   k.call = call;
   if (request != nullptr) {
     k.handle = take_request(comm);
+    k.handle->kept = true;
     *request = k.handle;
   }
+  kept.push_back(std::move(k));
+  return tbcclSuccess;
+}
+
+tbcclResult_t start_in_group(tbcclRequest_t request) {
+  Kept k;
+  k.life = request->comm->life;
+  k.restart = true;
+  k.handle = request;
+  request->kept = true;
   kept.push_back(std::move(k));
   return tbcclSuccess;
 }

@@ -74,7 +74,7 @@ Status check_request(tbcclRequest_t request) {
   if (engine::forked()) {
     return {tbcclInvalidUsage, "requests do not survive fork()"};
   }
-  if (request->active == nullptr && !request->settled) {
+  if (request->kept) {
     return {tbcclInvalidUsage, "this request is valid only after tbcclGroupEnd"};
   }
   return {};

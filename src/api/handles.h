@@ -23,13 +23,14 @@ inline constexpr uint32_t kDeadMagic = 0xdeadbeef;
 
 }  // namespace tbccl::api
 
-// Belongs to its communicator, which reuses it. Not yet submitted (inside a group): no `active`
-// and not `settled`.
+// Belongs to its communicator, which reuses it. Not yet submitted (inside a group): `kept`.
 struct tbcclRequest {
   uint32_t magic = tbccl::api::kDeadMagic;
   tbcclComm* comm = nullptr;
   tbccl::engine::Request* active = nullptr;
-  bool settled = false;  // never reached the engine: `result` is the outcome
+  bool kept = false;        // by an open group
+  bool persistent = false;  // `active` is started again and again
+  bool settled = false;     // never reached the engine: `result` is the outcome
   tbccl::Status result;
 };
 

@@ -32,7 +32,11 @@ void Callbacks::stop() {
 
 void Callbacks::post(Request* request) {
   const std::lock_guard lock(mutex_);
-  queue_.push_back(request);
+  request->callback_result = request->result.code();
+  if (++request->callbacks_due > 1) return;  // is in the queue
+  request->next_callback = nullptr;
+  (back_ != nullptr ? back_->next_callback : front_) = request;
+  back_ = request;
   condition_.notify_one();
 }
 
@@ -40,12 +44,18 @@ void Callbacks::main() {
   become_library_thread("tbccl-callbacks");
   std::unique_lock lock(mutex_);
   for (;;) {
-    condition_.wait(lock, [this] { return !queue_.empty() || stop_; });
-    if (queue_.empty()) return;
-    Request* const request = queue_.front;
-    queue_.remove(request);
+    condition_.wait(lock, [this] { return front_ != nullptr || stop_; });
+    if (front_ == nullptr) return;
+    Request* const request = front_;
+    // One that has been started again since had completed well.
+    const tbcclResult_t result =
+        request->callbacks_due > 1 ? tbcclSuccess : request->callback_result;
+    if (--request->callbacks_due == 0) {
+      front_ = request->next_callback;
+      if (front_ == nullptr) back_ = nullptr;
+    }
     lock.unlock();
-    request->call.callback(request->call.callback_context, request->result.code());
+    request->call.callback(request->call.callback_context, result);
     Channel* const channel = request->channel;
     channel->unreference(request);
     channel->outstanding.fetch_sub(1);  // the last touch: the channel may be gone after it

@@ -29,7 +29,8 @@ class Callbacks {
 
   std::mutex mutex_;
   std::condition_variable condition_;
-  RequestList queue_;
+  Request* front_ = nullptr;  // by Request::next_callback
+  Request* back_ = nullptr;
   bool started_ = false;
   bool stop_ = false;
   std::thread thread_;

@@ -1,5 +1,7 @@
 #include "engine/channel.h"
 
+#include <thread>
+
 namespace tbccl::engine {
 
 void RequestList::push_back(Request* request) {
@@ -27,27 +29,69 @@ int Channel::comm_rank(int lane_rank) const {
   return at == comm_ranks_.end() ? -1 : at->second;
 }
 
-Status Channel::submit(Home* home, const Call& call, int references, Inbox& inbox,
-                       Request** request) {
-  const std::lock_guard lock(submit_mutex_);
-  if (broken()) return state();
+// From the pool, with what does not change from start to start.
+Request* Channel::make(Home* home, const Call& call) {
   Request* const r = take_free();
   r->channel = this;
   r->home = home;
   r->call = call;
   r->element = reduce::size_of(call.reduction.type);
-  r->number = call.kind == RequestKind::kSchedule ? next_number_++ : 0;
-  r->references.store(references, std::memory_order_relaxed);
+  r->lasting = false;
+  return r;
+}
+
+// In the order of the channel, as a request that is to start.
+void Channel::place(Request* r, Inbox& inbox) {
+  r->number = r->call.kind == RequestKind::kSchedule ? next_number_++ : 0;
   r->phase = Request::Phase::kQueued;
   r->touched = false;
   r->deadline = kNever;
   r->message = {};
   r->board = nullptr;
   r->source = -1;
+  r->at_rest.store(false, std::memory_order_relaxed);
   r->complete.store(false, std::memory_order_relaxed);
   outstanding.fetch_add(1);
-  *request = r;
   inbox.push(r);
+}
+
+Status Channel::submit(Home* home, const Call& call, int references, Inbox& inbox,
+                       Request** request) {
+  const std::lock_guard lock(submit_mutex_);
+  if (broken()) return state();
+  Request* const r = make(home, call);
+  r->references.store(references, std::memory_order_relaxed);
+  *request = r;
+  place(r, inbox);
+  return {};
+}
+
+Status Channel::keep(Home* home, const Call& call, Request** request) {
+  const std::lock_guard lock(submit_mutex_);
+  if (broken()) return state();
+  Request* const r = make(home, call);
+  r->references.store(1, std::memory_order_relaxed);
+  r->lasting = true;
+  r->phase = Request::Phase::kComplete;
+  r->source = -1;
+  r->at_rest.store(true, std::memory_order_relaxed);
+  r->complete.store(true);
+  *request = r;
+  return {};
+}
+
+Status Channel::start(Request* request, Inbox& inbox) {
+  const std::lock_guard lock(submit_mutex_);
+  if (!request->complete.load()) {
+    return Status(tbcclInvalidArgument,
+                  "the request is in progress: wait for it before it is started again");
+  }
+  if (broken()) return state();
+  // Whoever has just completed it is on the last steps with it, and needs no lock of this channel.
+  while (!request->at_rest.load()) std::this_thread::yield();
+  request->result = Status();
+  request->references.fetch_add(request->call.callback != nullptr ? 2 : 1);
+  place(request, inbox);
   return {};
 }
 

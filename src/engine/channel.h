@@ -40,6 +40,11 @@ class Channel {
   // Takes the call's place in the order and pushes it. The first error, if the channel is broken.
   Status submit(Home* home, const Call& call, int references, Inbox& inbox, Request** request);
   void unreference(Request* request);
+  // A request that is started again and again, with what it has made ready: complete until it is
+  // started. Its references: the user's, and each start's.
+  Status keep(Home* home, const Call& call, Request** request);
+  // As submit. InvalidArgument, and no effect, where it is in progress.
+  Status start(Request* request, Inbox& inbox);
   // The channel's own request, with the next number; its call is over before the next one begins.
   // nullptr: the channel is broken. Only the holder.
   Request* submit_tiny(Home* home, const Call& call);
@@ -84,6 +89,8 @@ class Channel {
 
  private:
   Request* take_free();
+  Request* make(Home* home, const Call& call);
+  void place(Request* request, Inbox& inbox);
 
   const ChannelOptions options_;
   std::unordered_map<int, int> comm_ranks_;

@@ -391,6 +391,7 @@ void Core::finish(Request* request, const Status& result) {
   request->complete.store(true);
   parts_.waiters->completed(request);
   if (callback) parts_.callbacks->post(request);
+  request->at_rest.store(true);  // it may be started again, if it is one for that
   channel->unreference(request);
   if (!callback) channel->outstanding.fetch_sub(1);
 }

@@ -147,6 +147,13 @@ class Lane {
   // As submit and wait and free in one: the path of blocking calls.
   Status run(Channel* channel, const Call& call);
 
+  // A request for a call that is started again and again: planned, and with all its memory after
+  // the first start. Complete until it is started, as any other afterwards; released by its user.
+  Status keep(Channel* channel, const Call& call, Request** request);
+  // Each takes its place in the order of its channel, as by submit(). InvalidArgument where it is
+  // in progress, without effect; never blocks, allocates nothing.
+  Status start(Request* request);
+
   // Does not block; makes a round if the request is incomplete and the token is to be had.
   bool test(Request* request, Status* result);
   // Status InProgress when `timeout_ns` (kNever: none) ran out. The request stays valid.

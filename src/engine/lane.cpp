@@ -132,6 +132,23 @@ Status Lane::submit(Channel* channel, const Call& call, Request** request) {
   return {};
 }
 
+Status Lane::keep(Channel* channel, const Call& call, Request** request) {
+  if (state_->in_child()) return forked_error();
+  if (!state_->status.ok()) return state_->status;
+  if (call.callback != nullptr) {
+    if (Status started = state_->callbacks.start(); !started.ok()) return started;
+  }
+  return channel->keep(state_.get(), call, request);
+}
+
+Status Lane::start(Request* request) {
+  if (state_->in_child()) return forked_error();
+  const Inside inside(request->channel);
+  if (Status taken = request->channel->start(request, state_->inbox); !taken.ok()) return taken;
+  state_->pushed();
+  return {};
+}
+
 Status Lane::run(Channel* channel, const Call& call) {
   if (state_->in_child()) return forked_error();
   if (!state_->status.ok()) return state_->status;

@@ -10,7 +10,7 @@ uint64_t Matching::next_send(int peer, int tag) { return tags_[tag].next_send[pe
 
 void Matching::receive(Request* request, int peer, int tag, std::vector<Match>* matches) {
   Tag& t = tags_[tag];
-  if (peer != TBCCL_ANY_SOURCE && t.pending.empty()) {
+  if (peer != TBCCL_ANY_SOURCE && t.pending.items.empty()) {
     assign(t, request, peer, matches);
     return;
   }
@@ -22,9 +22,12 @@ void Matching::receive(Request* request, int peer, int tag, std::vector<Match>* 
 void Matching::announced(int tag, const Arrival& arrival, std::vector<Match>* matches) {
   Tag& t = tags_[tag];
   if (arrival.self != nullptr) {
-    const auto waiting = t.awaiting_self.find(arrival.number);
-    if (waiting != t.awaiting_self.end()) {
-      matches->push_back({waiting->second, arrival.peer, arrival.number, arrival.self});
+    auto& waiters = t.awaiting_self.items;
+    const auto waiting = std::find_if(waiters.begin(), waiters.end(), [&](const Numbered& w) {
+      return w.number == arrival.number;
+    });
+    if (waiting != waiters.end()) {
+      matches->push_back({waiting->request, arrival.peer, arrival.number, arrival.self});
       t.awaiting_self.erase(waiting);
       return;
     }
@@ -37,15 +40,16 @@ void Matching::announced(int tag, const Arrival& arrival, std::vector<Match>* ma
 void Matching::assign(Tag& tag, Request* request, int peer, std::vector<Match>* matches) {
   const uint64_t number = tag.next_receive[peer]++;
   Match match{request, peer, number, nullptr};
-  const auto at = std::find_if(tag.arrivals.begin(), tag.arrivals.end(), [&](const Arrival& a) {
+  auto& arrivals = tag.arrivals.items;
+  const auto at = std::find_if(arrivals.begin(), arrivals.end(), [&](const Arrival& a) {
     return a.peer == peer && a.number == number;
   });
-  if (at != tag.arrivals.end()) {
+  if (at != arrivals.end()) {
     match.self = at->self;
     tag.arrivals.erase(at);
   }
   if (peer == self_ && match.self == nullptr) {
-    tag.awaiting_self.emplace(number, request);
+    tag.awaiting_self.push_back({number, request});
     return;
   }
   matches->push_back(match);
@@ -55,18 +59,19 @@ void Matching::assign(Tag& tag, Request* request, int peer, std::vector<Match>* 
 // arrival, that is the next one of its source. What then stands first with a known source is
 // decided too.
 bool Matching::match_one(Tag& tag, std::vector<Match>* matches) {
-  if (tag.pending.empty()) return false;
-  const Pending first = tag.pending.front();
+  if (tag.pending.items.empty()) return false;
+  const Pending first = tag.pending.items.front();
   int peer = first.peer;
   if (peer == TBCCL_ANY_SOURCE) {
-    const auto at = std::find_if(tag.arrivals.begin(), tag.arrivals.end(), [&](const Arrival& a) {
+    const auto& arrivals = tag.arrivals.items;
+    const auto at = std::find_if(arrivals.begin(), arrivals.end(), [&](const Arrival& a) {
       const auto next = tag.next_receive.find(a.peer);
       return a.number == (next == tag.next_receive.end() ? 0 : next->second);
     });
-    if (at == tag.arrivals.end()) return false;
+    if (at == arrivals.end()) return false;
     peer = at->peer;
   }
-  tag.pending.pop_front();
+  tag.pending.erase(tag.pending.items.begin());
   assign(tag, first.request, peer, matches);
   return true;
 }
@@ -74,9 +79,9 @@ bool Matching::match_one(Tag& tag, std::vector<Match>* matches) {
 void Matching::forget(Request* request, int tag) {
   const auto at = tags_.find(tag);
   if (at == tags_.end()) return;
-  at->second.pending.remove_if([&](const Pending& p) { return p.request == request; });
-  at->second.arrivals.remove_if([&](const Arrival& a) { return a.self == request; });
-  std::erase_if(at->second.awaiting_self, [&](const auto& w) { return w.second == request; });
+  at->second.pending.items.remove_if([&](const Pending& p) { return p.request == request; });
+  at->second.arrivals.items.remove_if([&](const Arrival& a) { return a.self == request; });
+  at->second.awaiting_self.items.remove_if([&](const Numbered& w) { return w.request == request; });
 }
 
 }  // namespace tbccl::engine

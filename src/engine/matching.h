@@ -41,14 +41,29 @@ class Matching {
 
  private:
   struct Pending {
-    Request* request;
-    int peer;  // or TBCCL_ANY_SOURCE
+    Request* request = nullptr;
+    int peer = 0;  // or TBCCL_ANY_SOURCE
+  };
+  struct Numbered {
+    uint64_t number = 0;
+    Request* request = nullptr;
+  };
+  // A list that keeps its nodes: in steady state nothing is allocated.
+  template <class T>
+  struct Keeping {
+    std::list<T> items, spare;
+    void push_back(const T& item) {
+      if (spare.empty()) spare.emplace_back();
+      items.splice(items.end(), spare, spare.begin());
+      items.back() = item;
+    }
+    void erase(typename std::list<T>::iterator at) { spare.splice(spare.begin(), items, at); }
   };
   struct Tag {
-    std::list<Pending> pending;  // in the order posted; the first one is from any source
-    std::list<Arrival> arrivals;
-    std::unordered_map<uint64_t, Request*> awaiting_self;  // numbered receives from this rank
-    std::unordered_map<int, uint64_t> next_receive;        // number of the next message, by peer
+    Keeping<Pending> pending;  // in the order posted; the first one is from any source
+    Keeping<Arrival> arrivals;
+    Keeping<Numbered> awaiting_self;                 // numbered receives from this rank
+    std::unordered_map<int, uint64_t> next_receive;  // number of the next message, by peer
     std::unordered_map<int, uint64_t> next_send;
   };
 

@@ -34,7 +34,8 @@ struct Request final : Item {
   Call call;
   uint64_t number = 0;             // schedules: of the operation in its communicator, from 1
   uint32_t element = 1;            // bytes
-  std::atomic<int> references{0};  // user, lane, callback
+  std::atomic<int> references{0};  // user, lane, callbacks
+  bool lasting = false;            // its user starts it again and again
 
   // --- the holder's ---
   Phase phase = Phase::kQueued;
@@ -49,16 +50,22 @@ struct Request final : Item {
   Request* behind = nullptr;   // the next one for the board
   bool own = false;            // the channel's own request: nobody refers to it but its caller
   Message message;
-  Request* previous = nullptr;   // among the channel's active ones, or, by `following` alone,
-  Request* following = nullptr;  // among its queued ones, or in the queue of callbacks
+  Request* previous = nullptr;   // among the channel's active ones,
+  Request* following = nullptr;  // or among its queued ones
 
   // --- guarded by Waiters' mutex ---
   Waiter* waiter = nullptr;
+
+  // --- guarded by Callbacks' mutex ---
+  Request* next_callback = nullptr;
+  int callbacks_due = 0;                         // more than one: it was started again meanwhile
+  tbcclResult_t callback_result = tbcclSuccess;  // of the last
 
   // --- written by the holder before `complete` is set ---
   Status result;
   int source = -1;  // rank of the communicator
   std::atomic<bool> complete{false};
+  std::atomic<bool> at_rest{false};  // and the holder does no more with it than give it up
 
   Request* next_free = nullptr;  // the pool's
 
