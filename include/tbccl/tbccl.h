@@ -405,7 +405,8 @@ TBCCL_API tbcclResult_t tbcclRecvInit(void* recvbuff, size_t count, tbcclDataTyp
  * a group it is started at the group's end, and may not be used before. Never blocks. */
 TBCCL_API tbcclResult_t tbcclStart(tbcclRequest_t request);
 
-/* Starts `count` requests, in array order. tbcclInvalidArgument for one of them: none is started. */
+/* Starts `count` requests, in array order. tbcclInvalidArgument for one of them: none is started.
+ */
 TBCCL_API tbcclResult_t tbcclStartAll(int count, const tbcclRequest_t* requests);
 
 /* ---- groups --------------------------------------------------------------------------------
@@ -413,7 +414,14 @@ TBCCL_API tbcclResult_t tbcclStartAll(int count, const tbcclRequest_t* requests)
  * end. Inside a group a NULL request means: complete when tbcclGroupEnd returns; other requests
  * are valid from then on. So one thread can drive all communicators of tbcclCommInitAll. An
  * error of a call inside the group is returned by that call if it is found at once
- * (tbcclInvalidArgument: that call is not part of the group), otherwise by tbcclGroupEnd. */
+ * (tbcclInvalidArgument: that call is not part of the group), otherwise by tbcclGroupEnd.
+ * Sends and receives may stand in any order, on each rank in another one: all of a group are one
+ * exchange. Collectives of one communicator that follow each other, whatever messages are between,
+ * and are of one kind (all-reduce, or broadcast of one root; one type, one built-in operator; of 4
+ * KiB or less; no start condition) may be carried out as one, with the same bits. So all ranks must
+ * put the same collectives into the same groups, with a start condition on all ranks or on none,
+ * and started by tbcclStart on all or on none; where they do not it is found, as tbcclInvalidUsage.
+ */
 TBCCL_API tbcclResult_t tbcclGroupStart(void);
 TBCCL_API tbcclResult_t tbcclGroupEnd(void);
 

@@ -28,9 +28,10 @@ struct tbcclRequest {
   uint32_t magic = tbccl::api::kDeadMagic;
   tbcclComm* comm = nullptr;
   tbccl::engine::Request* active = nullptr;
-  bool kept = false;        // by an open group
-  bool persistent = false;  // `active` is started again and again
-  bool settled = false;     // never reached the engine: `result` is the outcome
+  bool kept = false;                  // by an open group
+  bool persistent = false;            // `active` is started again and again
+  tbccl::engine::RequestKind kind{};  // of a persistent one
+  bool settled = false;               // never reached the engine: `result` is the outcome
   tbccl::Status result;
 };
 

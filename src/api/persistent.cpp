@@ -32,6 +32,7 @@ tbcclResult_t init(const tbcclCall_t* given, tbcclRequest_t* request) {
     *request = take_request(given->comm);
     (*request)->active = active;
     (*request)->persistent = true;
+    (*request)->kind = capture.calls.front().kind;
     return tbcclSuccess;
   });
 }

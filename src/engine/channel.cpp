@@ -139,6 +139,7 @@ Request* Channel::take_free() {
 void Channel::unreference(Request* request) {
   if (request->references.fetch_sub(1) != 1) return;
   request->result = Status();
+  request->call.joint.reset();
   Request* head = freed_.load(std::memory_order_relaxed);
   do {
     request->next_free = head;

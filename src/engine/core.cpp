@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "engine/callbacks.h"
+#include "engine/joint.h"
 #include "engine/waiting.h"
 
 namespace tbccl::engine {
@@ -233,6 +234,7 @@ bool Core::begin(Request* request) {
   Channel* const channel = request->channel;
   const ChannelOptions& options = channel->options();
   const Call& call = request->call;
+  if (call.joint != nullptr) call.joint->gather();
   if (channel->goes_on_board(call)) {
     request->board = channel->board.get();
     board(request);
@@ -372,6 +374,7 @@ void Core::done(Request* request) {
   channel->progressed_at = now_;
   if (request->call.kind == RequestKind::kSchedule) --channel->active_schedules;
   if (request->board != nullptr) leave_board(request);
+  if (request->call.joint != nullptr) request->call.joint->scatter();
   finish(request, Status());
   if (!channel->broken()) start_queued(channel);
 }

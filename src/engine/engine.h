@@ -26,6 +26,7 @@ namespace tbccl::engine {
 
 class Lane;
 struct Request;  // pooled; see request.h
+class Joint;     // see joint.h
 
 // A schedule made ready for the engine: shared by all calls that use it.
 struct Plan {
@@ -72,6 +73,7 @@ struct Call {
   const volatile uint32_t* flag = nullptr;
   uint32_t flag_value = 0;
   int descriptor = -1;
+  std::shared_ptr<Joint> joint;  // it stands for several; input and output are the joint's
 };
 
 // A call's state, exchanged between ranks when one makes no progress for a second.
@@ -144,6 +146,12 @@ class Lane {
   // Takes the call's place in the channel's order. Never blocks. The channel's first error is
   // returned if it is broken; then no request is made.
   Status submit(Channel* channel, const Call& call, Request** request);
+  // The same for several calls in a row, of which nobody knows before tell(). `users` of the
+  // request, at least one, release it.
+  Status enqueue(Channel* channel, const Call& call, int users, Request** request);
+  Status enqueue_start(Request* request);  // of a lasting one
+  // `waits`: the calling thread is going to wait for one of them now.
+  void tell(bool waits);
   // As submit and wait and free in one: the path of blocking calls.
   Status run(Channel* channel, const Call& call);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/home.h"
+#include "engine/joint.h"
 
 namespace tbccl::engine {
 
@@ -116,20 +117,31 @@ void Lane::return_board(int set) {
 }
 
 Status Lane::submit(Channel* channel, const Call& call, Request** request) {
+  const Status taken = enqueue(channel, call, 1, request);
+  if (taken.ok()) state_->submitted(call);
+  return taken;
+}
+
+Status Lane::enqueue(Channel* channel, const Call& call, int users, Request** request) {
   if (state_->in_child()) return forked_error();
   if (!state_->status.ok()) return state_->status;
   const Inside inside(channel);
-  int references = 2;
+  int references = users + 1;
   if (call.callback != nullptr) {
     if (Status started = state_->callbacks.start(); !started.ok()) return started;
     ++references;
   }
-  if (Status taken = channel->submit(state_.get(), call, references, state_->inbox, request);
-      !taken.ok()) {
-    return taken;
+  return channel->submit(state_.get(), call, references, state_->inbox, request);
+}
+
+void Lane::tell(bool waits) {
+  if (state_->in_child()) return;
+  // A free lane is taken by the thread that waits; a sleeping holder has to see the requests.
+  if (!waits) {
+    state_->pushed();
+  } else if (state_->token.state() == Token::State::kSleeping) {
+    state_->poller.ring();
   }
-  state_->submitted(call);
-  return {};
 }
 
 Status Lane::keep(Channel* channel, const Call& call, Request** request) {
@@ -142,17 +154,22 @@ Status Lane::keep(Channel* channel, const Call& call, Request** request) {
 }
 
 Status Lane::start(Request* request) {
+  const Status taken = enqueue_start(request);
+  if (taken.ok()) state_->submitted(request->call);
+  return taken;
+}
+
+Status Lane::enqueue_start(Request* request) {
   if (state_->in_child()) return forked_error();
   const Inside inside(request->channel);
-  if (Status taken = request->channel->start(request, state_->inbox); !taken.ok()) return taken;
-  state_->pushed();
-  return {};
+  return request->channel->start(request, state_->inbox);
 }
 
 Status Lane::run(Channel* channel, const Call& call) {
   if (state_->in_child()) return forked_error();
   if (!state_->status.ok()) return state_->status;
   const Inside inside(channel);
+  if (call.joint != nullptr) call.joint->gather();
   if (channel->goes_on_board(call)) {
     const bool plain = call.callback == nullptr && call.start_when == tbcclStartNow;
     if (plain) {
@@ -161,18 +178,9 @@ Status Lane::run(Channel* channel, const Call& call) {
   } else if (is_tiny(call)) {
     if (std::optional<Status> done = state_->run_tiny(channel, call); done) return *done;
   }
-  int references = 2;
-  if (call.callback != nullptr) {
-    if (Status started = state_->callbacks.start(); !started.ok()) return started;
-    ++references;
-  }
   Request* request = nullptr;
-  if (Status taken = channel->submit(state_.get(), call, references, state_->inbox, &request);
-      !taken.ok()) {
-    return taken;
-  }
-  // A free lane is taken by this thread; a sleeping holder has to see the request.
-  if (state_->token.state() == Token::State::kSleeping) state_->poller.ring();
+  if (Status taken = enqueue(channel, call, 1, &request); !taken.ok()) return taken;
+  tell(true);
   state_->wait(request, kNever);
   Status result = request->result;
   channel->unreference(request);

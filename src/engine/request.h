@@ -11,7 +11,6 @@
 namespace tbccl::engine {
 
 class Home;
-struct Waiter;
 
 // Point-to-point calls: the one message, once it has a number.
 struct Message {
@@ -52,9 +51,6 @@ struct Request final : Item {
   Message message;
   Request* previous = nullptr;   // among the channel's active ones,
   Request* following = nullptr;  // or among its queued ones
-
-  // --- guarded by Waiters' mutex ---
-  Waiter* waiter = nullptr;
 
   // --- guarded by Callbacks' mutex ---
   Request* next_callback = nullptr;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "engine/home.h"
+#include "engine/joint.h"
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>
@@ -107,21 +108,21 @@ void Waiter::signal() {
 bool Waiters::add(Waiter* waiter, Request* request) noexcept {
   const std::lock_guard lock(mutex_);
   try {
-    list_.push_back(waiter);
+    list_.push_back({waiter, request});
   } catch (const std::bad_alloc&) {
     return false;
   }
-  request->waiter = waiter;
   asleep_.fetch_add(1);
   return true;
 }
 
 void Waiters::remove(Waiter* waiter, Request* request) {
   const std::lock_guard lock(mutex_);
-  const auto at = std::find(list_.begin(), list_.end(), waiter);
+  const auto at = std::find_if(list_.begin(), list_.end(), [&](const Asleep& a) {
+    return a.waiter == waiter && a.request == request;
+  });
   if (at == list_.end()) return;  // not added
   list_.erase(at);
-  request->waiter = nullptr;
   asleep_.fetch_sub(1);
 }
 
@@ -129,14 +130,16 @@ bool Waiters::hand_over() {
   if (asleep_.load() == 0) return false;
   const std::lock_guard lock(mutex_);
   if (list_.empty()) return false;
-  list_.front()->signal();
+  list_.front().waiter->signal();
   return true;
 }
 
 void Waiters::completed(Request* request) {
   if (asleep_.load() == 0) return;
   const std::lock_guard lock(mutex_);
-  if (request->waiter != nullptr) request->waiter->signal();
+  for (const Asleep& a : list_) {
+    if (a.request == request) a.waiter->signal();
+  }
 }
 
 // Without the token: for a while the request may complete, or the token become free, any moment.
@@ -189,6 +192,7 @@ std::optional<Status> Home::run_on_board(Channel* channel, const Call& call) {
   board.begin(call, reduce::size_of(call.reduction.type));
   // Most short calls are over before anybody need know of them.
   if (sprint(board, spin_ns)) {
+    if (call.joint != nullptr) call.joint->scatter();
     channel->outstanding.fetch_sub(1);
     // What else goes on on the links must not wait for a pause between such calls.
     if (++sprints_ % kSprintsPerRound == 0) core.round();

@@ -42,8 +42,13 @@ class Waiters {
 
  private:
   std::atomic<int> asleep_{0};
-  std::mutex mutex_;  // guards the list and Request::waiter
-  std::vector<Waiter*> list_;
+  // Several may wait for one request: that of calls that were joined.
+  struct Asleep {
+    Waiter* waiter;
+    Request* request;
+  };
+  std::mutex mutex_;
+  std::vector<Asleep> list_;
 };
 
 // How a thread spends its time while nothing happens: busy, then yielding, then it should sleep.
