@@ -297,8 +297,13 @@ TBCCL_API tbcclResult_t tbcclBarrier(tbcclComm_t comm, tbcclRequest_t* request);
 
 /* ---- the general form ---------------------------------------------------------------------- */
 
-typedef TBCCL_ENUM{tbcclOpAllReduce = 0, tbcclOpBroadcast = 1, tbcclOpSend = 2, tbcclOpRecv = 3,
-                   tbcclOpBarrier = 4} tbcclOperation_t;
+typedef TBCCL_ENUM{tbcclOpAllReduce = 0,   tbcclOpBroadcast = 1,       tbcclOpSend = 2,
+                   tbcclOpRecv = 3,        tbcclOpBarrier = 4,         tbcclOpReduce = 5,
+                   tbcclOpAllGather = 6,   tbcclOpReduceScatter = 7,   tbcclOpAllToAll = 8,
+                   tbcclOpGather = 9,      tbcclOpScatter = 10,        tbcclOpSendRecv = 11,
+                   tbcclOpAllGatherV = 12, tbcclOpReduceScatterV = 13, tbcclOpAllToAllV = 14,
+                   tbcclOpGatherV = 15,    tbcclOpScatterV = 16,       tbcclOpScan = 17,
+                   tbcclOpExScan = 18} tbcclOperation_t;
 
 typedef TBCCL_ENUM{
     tbcclStartNow = 0,

@@ -8,7 +8,11 @@ namespace tbccl::algorithms {
 namespace {
 
 constexpr tbcclOperation_t kReduceAndBarrier[] = {tbcclOpAllReduce, tbcclOpBarrier};
-constexpr tbcclOperation_t kAll[] = {tbcclOpAllReduce, tbcclOpBarrier, tbcclOpBroadcast};
+constexpr tbcclOperation_t kAll[] = {
+    tbcclOpAllReduce, tbcclOpBarrier,    tbcclOpBroadcast,     tbcclOpReduce,
+    tbcclOpAllGather, tbcclOpAllGatherV, tbcclOpReduceScatter, tbcclOpReduceScatterV,
+    tbcclOpAllToAll,  tbcclOpAllToAllV,  tbcclOpGather,        tbcclOpGatherV,
+    tbcclOpScatter,   tbcclOpScatterV,   tbcclOpScan,          tbcclOpExScan};
 constexpr tbcclOperation_t kReduce[] = {tbcclOpAllReduce};
 constexpr tbcclOperation_t kBroadcast[] = {tbcclOpBroadcast};
 

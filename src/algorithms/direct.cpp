@@ -16,8 +16,10 @@
 //   for release, which must not wait for the fold: whole slots.
 // Cost.  One latency; n - 1 vectors each way: for small vectors, and few ranks.
 // Broadcast.  The root sends its vector to everybody. For few ranks, or where a board makes one
-// copy
-//   of it serve all.
+//   copy of it serve all.
+// All other operations: direct_moves.cpp and direct_reductions.cpp.
+#include "algorithms/direct.h"
+
 #include <algorithm>
 
 #include "algorithms/algorithms.h"
@@ -60,7 +62,20 @@ Cost cost_broadcast(const Collective& collective, uint64_t bytes, const schedule
 
 Schedule make_direct(const Collective& collective, int rank, int size, const schedule::Basis&) {
   if (size == 1) return make_alone("direct", collective);
-  if (collective.operation == tbcclOpBroadcast) return make_broadcast(collective, rank, size);
+  switch (schedule::uniform(collective.operation)) {
+    case tbcclOpAllReduce:
+    case tbcclOpBarrier:
+      break;
+    case tbcclOpBroadcast:
+      return make_broadcast(collective, rank, size);
+    case tbcclOpReduce:
+    case tbcclOpReduceScatter:
+    case tbcclOpScan:
+    case tbcclOpExScan:
+      return make_direct_reduction(collective, rank, size);
+    default:
+      return make_direct_move(collective, rank, size);
+  }
   Draft draft("direct", collective, rank, size, 1, true);
   const int peers = size - 1;
   const Affine source = around(rank - 1, -1, size);
@@ -79,6 +94,8 @@ Schedule make_direct(const Collective& collective, int rank, int size, const sch
 
 Cost cost_direct(const Collective& collective, uint64_t bytes, const schedule::Basis& basis) {
   if (collective.operation == tbcclOpBroadcast) return cost_broadcast(collective, bytes, basis);
+  if (collective.operation != tbcclOpAllReduce && collective.operation != tbcclOpBarrier)
+    return cost_direct_blocks(collective, bytes, basis);
   const double peers = basis.size - 1, vector = static_cast<double>(bytes);
   if (basis.board) {
     return price_board(board_turns(bytes, 1), vector, peers * vector, bytes, basis);

@@ -5,21 +5,40 @@
 namespace tbccl::algorithms {
 
 Draft::Draft(const char* algorithm, const Collective& collective, int rank, int size, int pieces,
-             bool rank_order)
-    : in_place_(collective.in_place || collective.scale), own_(in_place_ ? output() : input()) {
+             bool rank_order, Apart apart) {
+  const schedule::Shape shape = schedule::shape_of(collective, rank, size);
   schedule_.algorithm = algorithm;
   schedule_.rank = rank;
   schedule_.size = size;
-  schedule_.pieces = pieces;
+  schedule_.blocks = shape.blocks;
+  schedule_.pieces = shape.blocks * pieces;
+  schedule_.input_first = shape.input.first * pieces;
+  schedule_.output_first = shape.output.first * pieces;
   schedule_.rank_order = rank_order;
-  if (collective.scale) {
-    Phase phase;
-    phase.kind = Kind::kScale;
-    phase.pieces = pieces;
-    phase.src = collective.in_place ? output() : input();
-    phase.dst = output();
-    ready_ = {done(add(std::move(phase)))};
+  const bool has_room = shape.alias == 0 && shape.output.holds(shape.input.first) &&
+                        shape.output.count >= shape.input.count;
+  in_place_ = has_room && (collective.in_place || collective.scale);
+  own_ = in_place_ ? output() : input();
+  if (!collective.scale) return;
+  const Operand from = has_room && collective.in_place ? output() : input();
+  if (!has_room) {
+    kept_slots_ = apart == Apart::kSlots ? schedule_.pieces : 1;
+    own_ = apart == Apart::kSlots ? scratch(counting(0)) : scratch(fixed(0), 0);
+    scratch_slots(0);
   }
+  Phase phase;
+  phase.kind = Kind::kScale;
+  const bool each = kept_slots_ > 1;
+  phase.repeat = each ? schedule_.pieces : 1;
+  phase.pieces = each ? 1 : schedule_.pieces;
+  phase.piece = counting(0);
+  phase.src = from;
+  phase.dst = own_;
+  ready_ = {done(add(std::move(phase)))};
+}
+
+Operand Draft::own(Affine piece) const {
+  return own_.buffer == Buffer::kScratch && own_.origin < 0 ? scratch(piece) : own_;
 }
 
 int16_t Draft::add(Phase phase) {
@@ -82,7 +101,7 @@ int16_t Draft::fold(Range range, int sources, int own, Affine slot, Operand dst,
   phase.kind = Kind::kFold;
   phase.pieces = range.pieces;
   phase.piece = range.piece;
-  phase.src = own_;
+  phase.src = Draft::own(range.piece);
   phase.dst = dst;
   phase.finish = true;
   phase.sources = sources;
@@ -104,6 +123,17 @@ int16_t Draft::copy(Range range, Operand src, Operand dst, bool finish, std::vec
   return add(std::move(phase));
 }
 
+int16_t Draft::copy_each(int repeat, Range range, Operand src, Operand dst) {
+  Phase phase;
+  phase.kind = Kind::kCopy;
+  phase.repeat = repeat;
+  phase.pieces = range.pieces;
+  phase.piece = range.piece;
+  phase.src = src;
+  phase.dst = dst;
+  return add(std::move(phase));
+}
+
 std::vector<Dep> with(std::vector<Dep> deps, std::initializer_list<Dep> more) {
   deps.insert(deps.end(), more);
   return deps;
@@ -111,9 +141,13 @@ std::vector<Dep> with(std::vector<Dep> deps, std::initializer_list<Dep> more) {
 
 Schedule make_alone(const char* algorithm, const Collective& collective) {
   Draft draft(algorithm, collective, 0, 1, 1, true);
-  const bool reduces = collective.operation != tbcclOpBroadcast;
-  if (reduces || !draft.in_place())
-    draft.copy(draft.all(), draft.own(), output(), reduces, draft.ready());
+  const bool reduces = schedule::reduces(collective.operation);
+  if (collective.operation == tbcclOpExScan) return draft.take();
+  const bool to_itself = schedule::uniform(collective.operation) == tbcclOpAllToAll;
+  const bool there = to_itself ? collective.in_place : draft.in_place();
+  if (reduces || !there)
+    draft.copy({fixed(0)}, draft.own(), output(to_itself ? fixed(1) : fixed(0)), reduces,
+               draft.ready());
   return draft.take();
 }
 

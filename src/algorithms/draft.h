@@ -27,9 +27,12 @@ inline Affine around(int start, int stride, int modulus, int base = 0) {
   return {base, start, stride, modulus};
 }
 
-inline Operand input() { return {Buffer::kInput, 0, {}}; }
-inline Operand output() { return {Buffer::kOutput, 0, {}}; }
-inline Operand scratch(Affine slot) { return {Buffer::kScratch, 0, slot}; }
+inline Operand input(Affine shift = {}) { return {Buffer::kInput, -1, {}, shift}; }
+inline Operand output(Affine shift = {}) { return {Buffer::kOutput, -1, {}, shift}; }
+// A slot that begins with the range, or with piece `origin`.
+inline Operand scratch(Affine slot, int origin = -1) {
+  return {Buffer::kScratch, origin, slot, {}};
+}
 
 // Byte by byte after all iterations of `phase`, or after iteration i + shift.
 inline Dep done(int16_t phase, int shift = schedule::kAllIterations) {
@@ -46,17 +49,25 @@ struct Range {
   int pieces = 1;
 };
 
+// Where a pre-multiplied sum's scaled contribution is kept if the output has no room for it: in a
+// slot for each piece, or in one slot with all of them.
+enum class Apart { kSlots, kOneSlot };
+
 class Draft {
  public:
-  // A pre-multiplied sum begins with the scale from input to output and is in place from then on.
+  // `pieces` of each block. A pre-multiplied sum begins with the scale from input to output, where
+  // that holds as much, and is in place from then on; otherwise to the first scratch slots.
   Draft(const char* algorithm, const Collective& collective, int rank, int size, int pieces,
-        bool rank_order);
+        bool rank_order, Apart apart = Apart::kSlots);
 
   // True where the own contribution lies in the output, so that receiving there destroys it.
   bool in_place() const { return in_place_; }
-  const Operand& own() const { return own_; }               // where the own contribution lies
+  // Where the own contribution lies: at any range of pieces, or one that needs no slot of its own.
+  Operand own(Affine piece) const;
+  Operand own() const { return own(fixed(0)); }
   const std::vector<Dep>& ready() const { return ready_; }  // and when
   Range all() const { return {fixed(0), schedule_.pieces}; }
+  int kept_slots() const { return kept_slots_; }  // the first ones, which hold it
 
   // Each adds a phase and returns its number. `repeat` 0 adds nothing and returns kNoPhase;
   // dependencies on kNoPhase are left out.
@@ -70,22 +81,27 @@ class Draft {
   int16_t fold(Range range, int sources, int own, Affine slot, Operand dst, std::vector<Dep> deps);
   int16_t copy(Range range, Operand src, Operand dst, bool finish, std::vector<Dep> deps);
 
+  // Without dependencies: an iteration for each piece.
+  int16_t copy_each(int repeat, Range range, Operand src, Operand dst);
+
   int16_t next() const { return static_cast<int16_t>(schedule_.phases.size()); }
-  void scratch_slots(int slots) { schedule_.scratch_slots = slots; }
+  // Besides those that hold the own contribution.
+  void scratch_slots(int slots) { schedule_.scratch_slots = kept_slots_ + slots; }
   Schedule take() { return std::move(schedule_); }
 
  private:
   int16_t add(Phase phase);
 
   Schedule schedule_;
-  bool in_place_;
+  bool in_place_ = false;
   Operand own_;
+  int kept_slots_ = 0;
   std::vector<Dep> ready_;
 };
 
 std::vector<Dep> with(std::vector<Dep> deps, std::initializer_list<Dep> more);
 
-// The only rank of a group: its contribution, finished, is the result.
+// The only rank of a group, in any operation: its contribution, finished, is the result.
 Schedule make_alone(const char* algorithm, const Collective& collective);
 
 }  // namespace tbccl::algorithms

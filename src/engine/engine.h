@@ -51,7 +51,13 @@ struct ChannelOptions {
   std::string name;  // for messages
 };
 
-enum class RequestKind : uint8_t { kSchedule, kSend, kRecv };
+enum class RequestKind : uint8_t { kSchedule, kSend, kRecv, kSendRecv };
+
+// The blocks of a call with variable counts, by number: elements, and where each begins in the
+// user's buffers that hold it. Copied from the caller's arrays.
+struct Blocks {
+  std::vector<uint64_t> counts, input, output;  // elements
+};
 
 // What a caller submits; plain values, copied into the pooled request.
 struct Call {
@@ -60,10 +66,14 @@ struct Call {
   std::shared_ptr<const Plan> plan;  // kSchedule
   const void* input = nullptr;
   void* output = nullptr;
-  uint64_t count = 0;
-  reduce::Reduction reduction;  // also gives the type
-  int peer = 0;                 // kSend, kRecv: rank in the communicator, or TBCCL_ANY_SOURCE
+  uint64_t count = 0;                    // elements of each block; kSendRecv: to be received
+  std::shared_ptr<const Blocks> blocks;  // kSchedule with variable counts: instead of `count`
+  reduce::Reduction reduction;           // also gives the type
+  int peer = 0;  // kSend, kRecv: rank in the communicator, or TBCCL_ANY_SOURCE; kSendRecv: source
   int tag = 0;
+  int to = 0;                                      // kSendRecv: whom to send to
+  uint64_t send_count = 0;                         // kSendRecv
+  uint64_t send_fingerprint = 0;                   // kSendRecv: of the message that is sent
   uint64_t fingerprint = 0;                        // of the rank-invariant arguments
   std::string (*describe)(const Call&) = nullptr;  // arguments as text, for error messages
   uint64_t timeout_ns = 0;                         // 0: none; counted from the start

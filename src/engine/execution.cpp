@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <new>
 
+#include "schedule/steps.h"
+
 namespace tbccl::engine {
 
 using schedule::Dep;
@@ -26,10 +28,10 @@ void Execution::Free::operator()(std::byte* memory) const { ::operator delete(me
 
 void Execution::begin(const Call& call, uint32_t element, const Site& site) {
   scratch_wanted_ = 0;
-  program_.prepare(call.plan, call.count, element);
+  program_.prepare(call.plan, call.count, call.blocks, element);
   site_ = site;
   reduction_ = call.reduction;
-  // Schedules write to kInput only in place, where it is the output.
+  // Schedules never write to kInput.
   input_ = static_cast<std::byte*>(const_cast<void*>(call.input));
   output_ = static_cast<std::byte*>(call.output);
   element_ = element;
@@ -65,6 +67,8 @@ void Execution::enter(int p, int32_t i) {
   s.lo = program_.offset(phase.piece.at(i));
   s.hi = program_.offset(phase.piece.at(i) + phase.pieces);
   s.done = s.open = s.lo;
+  s.src = schedule::has_src(phase) ? beginning(phase.src, phase, i) : nullptr;
+  s.dst = schedule::has_dst(phase) ? beginning(phase.dst, phase, i) : nullptr;
   s.send = nullptr;
   s.recv = nullptr;
   s.posted = s.complete = false;
@@ -211,7 +215,7 @@ void Execution::send(Step& s, uint64_t limit) {
   if (first) {
     link::SendSpec spec;
     spec.key = key(phase, s.iteration);
-    spec.data = address(phase.src, s, s.lo);
+    spec.data = source(s, s.lo);
     spec.total = s.hi - s.lo;
     spec.available = limit - s.lo;
     spec.fingerprint = site_.fingerprint;

@@ -30,9 +30,11 @@ struct Site {
 struct Step {
   int32_t phase = 0;
   int32_t iteration = 0;
-  uint64_t lo = 0, hi = 0;  // vector offsets
-  uint64_t done = 0;        // first byte not done
-  uint64_t open = 0;        // up to where it may work: sent, granted, or ready to be computed
+  uint64_t lo = 0, hi = 0;   // vector offsets
+  std::byte* src = nullptr;  // where the range begins in the user's buffers, or in its slot
+  std::byte* dst = nullptr;
+  uint64_t done = 0;  // first byte not done
+  uint64_t open = 0;  // up to where it may work: sent, granted, or ready to be computed
   link::Send* send = nullptr;
   link::Recv* recv = nullptr;
   bool posted = false;
@@ -93,8 +95,10 @@ class Execution {
 
   bool compute(uint64_t* budget);
   void compute_range(const Step& s, uint64_t from, uint64_t to);
-  std::byte* address(const schedule::Operand& operand, const Step& s, uint64_t x);
-  std::byte* slot_address(int32_t slot, const Step& s, uint64_t x);
+  std::byte* beginning(const schedule::Operand& operand, const schedule::Phase& phase, int32_t i);
+  std::byte* source(const Step& s, uint64_t x) const;
+  std::byte* target(const Step& s, uint64_t x) const;
+  uint64_t within(const schedule::Operand& operand, const Step& s, uint64_t x) const;
   uint64_t to_wrap(const Step& s, uint64_t x) const;  // bytes until a ring slot wraps
 
   Program program_;

@@ -7,12 +7,14 @@ namespace tbccl::engine {
 using schedule::Dep;
 using schedule::Phase;
 
-void Program::prepare(const std::shared_ptr<const Plan>& plan, uint64_t count, uint32_t element) {
+void Program::prepare(const std::shared_ptr<const Plan>& plan, uint64_t count,
+                      const std::shared_ptr<const Blocks>& blocks, uint32_t element) {
   const bool same_plan = prepared_ && plan == plan_;
-  if (same_plan && count == count_ && element == element_) return;
+  if (same_plan && count == count_ && blocks == blocks_ && element == element_) return;
   prepared_ = false;
   plan_ = plan;
   count_ = count;
+  blocks_ = blocks;
   element_ = element;
   if (!same_plan) {
     lay_out();
@@ -21,7 +23,11 @@ void Program::prepare(const std::shared_ptr<const Plan>& plan, uint64_t count, u
   }
   const schedule::Schedule& s = plan_->schedule;
   offsets_.resize(static_cast<size_t>(s.pieces) + 1);
-  schedule::piece_offsets(s.pieces, count, element, offsets_);
+  if (blocks_ != nullptr) {
+    schedule::block_offsets(s, blocks_->counts, element, offsets_);
+  } else {
+    schedule::block_offsets(s, count, element, offsets_);
+  }
   slot_bytes_ = 0;
   if (s.scratch_slots > 0) {
     slot_bytes_ = (schedule::scratch_slot_bytes(s, offsets_, kSlotWindowBytes) + 63) / 64 * 64;
@@ -80,6 +86,15 @@ void Program::collect_lowest() {
       }
     }
   }
+}
+
+uint64_t Program::place(schedule::Buffer buffer, int32_t piece) const {
+  const schedule::Schedule& s = plan_->schedule;
+  const bool input = buffer == schedule::Buffer::kInput;
+  if (blocks_ == nullptr) return offsets_[piece] - offsets_[input ? s.input_first : s.output_first];
+  const int32_t each = s.pieces / s.blocks, block = piece / each;
+  const uint64_t begins = (input ? blocks_->input : blocks_->output)[block];
+  return begins * element_ + offsets_[piece] - offsets_[block * each];
 }
 
 uint64_t Program::lowest_from(int p, int32_t i) const {

@@ -18,7 +18,9 @@ inline constexpr uint64_t kSlotWindowBytes = 1 << 20;
 
 class Program {
  public:
-  void prepare(const std::shared_ptr<const Plan>& plan, uint64_t count, uint32_t element);
+  // `blocks` nullptr: each of `count` elements.
+  void prepare(const std::shared_ptr<const Plan>& plan, uint64_t count,
+               const std::shared_ptr<const Blocks>& blocks, uint32_t element);
 
   const schedule::Schedule& schedule() const { return plan_->schedule; }
   const schedule::Phase& phase(int p) const { return plan_->schedule.phases[p]; }
@@ -32,6 +34,8 @@ class Program {
     return {dependents_.data() + layout_[p].dependents_begin, layout_[p].dependents_count};
   }
   uint64_t offset(int32_t piece) const { return offsets_[piece]; }
+  // Bytes from the beginning of the user's input, or output, to a piece of it.
+  uint64_t place(schedule::Buffer buffer, int32_t piece) const;
   // Smallest vector offset at which an iteration >= i of phase p begins.
   uint64_t lowest_from(int p, int32_t i) const;
   uint64_t slot_bytes() const { return slot_bytes_; }
@@ -51,6 +55,7 @@ class Program {
   std::shared_ptr<const Plan> plan_;
   bool prepared_ = false;  // not if an exception interrupted prepare()
   uint64_t count_ = 0;
+  std::shared_ptr<const Blocks> blocks_;
   uint32_t element_ = 0;
   uint32_t steps_ = 0;
   uint64_t slot_bytes_ = 0;

@@ -11,21 +11,30 @@ using schedule::Kind;
 using schedule::Operand;
 using schedule::Phase;
 
-std::byte* Execution::slot_address(int32_t slot, const Step& s, uint64_t x) {
-  const uint64_t length = program_.slot_bytes();
-  const uint64_t within = length == 0 ? 0 : (x - s.lo) % length;
-  return scratch_.get() + static_cast<uint64_t>(slot) * length + within;
+// A zero-length range of a buffer that does not exist has no address.
+std::byte* Execution::beginning(const Operand& operand, const Phase& phase, int32_t i) {
+  const int32_t piece = phase.piece.at(i) + operand.shift.at(i);
+  if (operand.buffer != Buffer::kScratch) {
+    std::byte* const user = operand.buffer == Buffer::kInput ? input_ : output_;
+    return user == nullptr ? nullptr : user + program_.place(operand.buffer, piece);
+  }
+  const uint64_t into =
+      operand.origin < 0 ? 0 : program_.offset(piece) - program_.offset(operand.origin);
+  return scratch_.get() + static_cast<uint64_t>(operand.slot.at(i)) * program_.slot_bytes() + into;
 }
 
-std::byte* Execution::address(const Operand& operand, const Step& s, uint64_t x) {
-  switch (operand.buffer) {
-    case Buffer::kInput:
-      return input_ + (x - program_.offset(operand.origin));
-    case Buffer::kOutput:
-      return output_ + (x - program_.offset(operand.origin));
-    default:
-      return slot_address(operand.slot.at(s.iteration), s, x);
-  }
+// Bytes from the beginning of a range to x, where a slot may be a ring.
+uint64_t Execution::within(const Operand& operand, const Step& s, uint64_t x) const {
+  const uint64_t length = program_.slot_bytes();
+  return operand.buffer == Buffer::kScratch && length > 0 ? (x - s.lo) % length : x - s.lo;
+}
+
+std::byte* Execution::source(const Step& s, uint64_t x) const {
+  return s.src + within(program_.phase(s.phase).src, s, x);
+}
+
+std::byte* Execution::target(const Step& s, uint64_t x) const {
+  return s.dst + within(program_.phase(s.phase).dst, s, x);
 }
 
 uint64_t Execution::to_wrap(const Step& s, uint64_t x) const {
@@ -39,7 +48,7 @@ std::byte* Execution::place(uint32_t index, uint64_t offset, uint32_t length) {
   const uint64_t x = s.lo + offset;
   if (phase.kind == Kind::kRecvReduce) return nullptr;
   if (phase.dst.buffer == Buffer::kScratch && length > to_wrap(s, x)) return nullptr;
-  return address(phase.dst, s, x);
+  return target(s, x);
 }
 
 void Execution::arrived(uint32_t index, uint64_t offset, uint32_t length, const std::byte* data,
@@ -51,9 +60,9 @@ void Execution::arrived(uint32_t index, uint64_t offset, uint32_t length, const 
   while (x < end) {
     const uint64_t wrap = phase.dst.buffer == Buffer::kScratch ? to_wrap(s, x) : UINT64_MAX;
     const uint64_t part = std::min(end - x, wrap);
-    std::byte* const to = address(phase.dst, s, x);
+    std::byte* const to = target(s, x);
     if (phase.kind == Kind::kRecvReduce) {
-      const std::byte* const own = address(phase.src, s, x);
+      const std::byte* const own = source(s, x);
       const std::byte* const first = phase.received_first ? data : own;
       const std::byte* const second = phase.received_first ? own : data;
       reduce::combine(reduction_, to, first, second, part / element_, phase.finish);
@@ -97,9 +106,9 @@ bool Execution::compute(uint64_t* budget) {
 void Execution::compute_range(const Step& s, uint64_t from, uint64_t to) {
   const Phase& phase = program_.phase(s.phase);
   const uint64_t count = (to - from) / element_;
-  std::byte* const dst = address(phase.dst, s, from);
+  std::byte* const dst = target(s, from);
   if (phase.kind == Kind::kCopy) {
-    const std::byte* const src = address(phase.src, s, from);
+    const std::byte* const src = source(s, from);
     if (phase.finish) {
       reduce::copy(reduction_, dst, src, count);
     } else if (dst != src) {
@@ -108,13 +117,15 @@ void Execution::compute_range(const Step& s, uint64_t from, uint64_t to) {
     return;
   }
   if (phase.kind == Kind::kScale) {
-    reduce::scale(reduction_, dst, address(phase.src, s, from), count);
+    reduce::scale(reduction_, dst, source(s, from), count);
     return;
   }
   sources_.clear();
+  const uint64_t slot = program_.slot_bytes(), at = slot == 0 ? 0 : (from - s.lo) % slot;
   for (int32_t k = 0; k < phase.sources; ++k) {
-    sources_.push_back(k == phase.own ? address(phase.src, s, from)
-                                      : slot_address(phase.fold_slot.at(k), s, from));
+    sources_.push_back(
+        k == phase.own ? source(s, from)
+                       : scratch_.get() + static_cast<uint64_t>(phase.fold_slot.at(k)) * slot + at);
   }
   reduce::fold(reduction_, dst, sources_.data(), phase.sources, count, phase.finish);
 }

@@ -46,7 +46,7 @@ bool flatten_step(const Phase& phase, int32_t i, TinyStep* step) {
 }  // namespace
 
 std::unique_ptr<const TinyProgram> TinyProgram::flatten(const schedule::Schedule& schedule) {
-  if (schedule.pieces != 1 || schedule.scratch_slots > kTinySlots) return nullptr;
+  if (schedule.blocks != 1 || schedule.pieces != 1 || schedule.scratch_slots > kTinySlots) return nullptr;
   std::vector<int32_t> first;  // step of each phase's iteration 0
   int32_t count = 0;
   for (const Phase& phase : schedule.phases) {
@@ -82,7 +82,7 @@ void Tiny::begin(const TinyProgram& program, const Call& call, uint32_t element,
   fingerprint_ = site.fingerprint;
   owner_ = site.owner;
   reduction_ = &call.reduction;
-  // Schedules write to kInput only in place, where it is the output.
+  // Schedules never write to kInput.
   input_ = static_cast<std::byte*>(const_cast<void*>(call.input));
   output_ = static_cast<std::byte*>(call.output);
   element_ = element;

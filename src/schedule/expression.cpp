@@ -35,11 +35,11 @@ bool Expressions::is_contribution(Expression x, int32_t rank, int32_t piece) con
   return n.op == Op::kContribution && n.a == rank && n.b == piece;
 }
 
-std::string Expressions::not_a_result(Expression x, int32_t piece, int32_t size, bool scale,
+std::string Expressions::not_a_result(Expression x, int32_t piece, int32_t ranks, bool scale,
                                       bool rank_order) const {
   if (x == kUnwritten) return "is not written";
   if (node(x).op != Op::kFinished) return "is not finished by its last combination";
-  std::vector<int32_t> times(static_cast<size_t>(size), 0);
+  std::vector<int32_t> times(static_cast<size_t>(ranks), 0);
   std::vector<Expression> rest = {node(x).a};  // visited from left to right
   int32_t expected = 0;
   while (!rest.empty()) {
@@ -62,12 +62,13 @@ std::string Expressions::not_a_result(Expression x, int32_t piece, int32_t size,
       return fmt::format("holds the contribution of rank {} {}", n.a,
                          scale ? "unscaled" : "scaled");
     if (n.b != piece) return fmt::format("holds piece {} of rank {}", n.b, n.a);
+    if (n.a >= ranks) return fmt::format("holds the contribution of rank {}, which has none", n.a);
     if (++times[static_cast<size_t>(n.a)] > 1)
       return fmt::format("holds the contribution of rank {} more than once", n.a);
     if (rank_order && n.a != expected++)
       return fmt::format("holds the contribution of rank {} out of rank order", n.a);
   }
-  for (int32_t rank = 0; rank < size; rank++)
+  for (int32_t rank = 0; rank < ranks; rank++)
     if (times[static_cast<size_t>(rank)] == 0)
       return fmt::format("lacks the contribution of rank {}", rank);
   return {};

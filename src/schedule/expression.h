@@ -25,10 +25,10 @@ class Expressions {
 
   bool is_contribution(Expression x, int32_t rank, int32_t piece) const;
 
-  // Empty if `x` is the finished combination of the contributions of all of `size` ranks to
+  // Empty if `x` is the finished combination of the contributions of ranks 0 to `ranks` - 1 to
   // `piece`, each once, scaled once first if `scale`, in rank order if `rank_order`. Otherwise what
   // is wrong with it.
-  std::string not_a_result(Expression x, int32_t piece, int32_t size, bool scale,
+  std::string not_a_result(Expression x, int32_t piece, int32_t ranks, bool scale,
                            bool rank_order) const;
 
  private:

@@ -1,8 +1,21 @@
 // A schedule: what one rank does in one collective, as data.
 //
-// Coordinates.  A collective works on one vector, cut into `pieces` consecutive pieces by a table
-//   of pieces + 1 byte offsets that is computed per call (piece_offsets). A schedule names data by
-//   piece numbers only, so one schedule serves all counts.
+// Coordinates.  A collective works on one vector of `blocks` consecutive blocks, each cut into
+//   pieces / blocks consecutive pieces by a table of pieces + 1 byte offsets that is computed per
+//   call (piece_offsets). A schedule names data by piece numbers only, so one schedule serves all
+//   counts.
+// Buffers.  The user's buffers hold some consecutive blocks of the vector each (shape_of):
+//     all-reduce, broadcast, reduce, scan    one block, which both hold
+//     all-gather, gather                     block r is what rank r contributes: its input; the
+//                                            output holds all n
+//     reduce-scatter, scatter                the input holds all n, the output of rank r block r
+//     all-to-all                             2n blocks: block p is what goes to rank p (the input),
+//                                            block n + p what comes from it (the output)
+//   The vector of an all-to-all is a rank's own affair: each knows its row and its column of the
+//   n x n matrix only. In all others every block is the same on all ranks.
+// Variable counts.  Blocks differ in length and lie anywhere in the user's buffers, so a range of
+//   several blocks has no place there. In gather-v, scatter-v and all-to-all-v a rank knows only
+//   the lengths of blocks that its own buffers hold; the others count as empty.
 // Phases.  A phase is a step repeated `repeat` times; peer, piece, tag and slot of iteration i are
 //   affine in i modulo something. Iteration i works on the `pieces` consecutive pieces that begin
 //   with piece(i) (no wrap-around). Iterations of a phase start in order and may overlap.
@@ -14,7 +27,8 @@
 // Released.  A send is released when its bytes cannot be read any more (the peer has acknowledged
 //   them, or they were copied). kReleased holds a step back as a whole. In the worst case a send
 //   is released only after the matching receive has been completed: schedules may not rely on
-//   anything better (the verifier does not).
+//   anything better (the verifier does not). A step that sends nothing is released when it is
+//   complete: for steps that depend on each other's bytes in other places of the vector.
 // Scratch.  `scratch_slots` slots, each as long as the longest piece range any phase uses in them.
 //   A receive phase whose `consumer` is set may be given a shorter slot that is used as a ring
 //   (byte x of the range lies at (x - start of range) mod slot length): it is granted no further
@@ -53,13 +67,15 @@ struct Affine {
   bool operator==(const Affine&) const = default;
 };
 
-// Where a range of pieces lies. Input and output: the byte with vector offset x lies at
-// x - offset(origin) from the buffer's start (origin: the piece the user's buffer begins with).
-// Scratch: at x - offset(first piece of the range) from the start of slot(i).
+// Where a range of pieces lies. Input and output: where the user's buffer holds these pieces.
+// Scratch: the byte with vector offset x at x - offset(origin) from the start of slot(i); without
+// an origin (-1) the slot begins with the range. A shift moves the range by so many pieces, to
+// others of the same lengths, before it is looked for.
 struct Operand {
   Buffer buffer = Buffer::kInput;
-  int32_t origin = 0;
+  int32_t origin = -1;
   Affine slot;
+  Affine shift;
   bool operator==(const Operand&) const = default;
 };
 
@@ -99,12 +115,14 @@ struct Phase {
   bool operator==(const Phase&) const = default;
 };
 
-// How `count` elements are cut into pieces.
 struct Schedule {
   std::string algorithm;  // "ring", ...: for people
   int32_t rank = 0;
   int32_t size = 1;
-  int32_t pieces = 1;
+  int32_t blocks = 1;
+  int32_t pieces = 1;        // of all blocks; the same number in each
+  int32_t input_first = 0;   // piece that the send buffer begins with
+  int32_t output_first = 0;  // piece that the receive buffer begins with
   int32_t scratch_slots = 0;
   bool rank_order =
       true;  // contributions are combined in rank order (needed without commutativity)
@@ -122,9 +140,36 @@ struct Collective {
   bool operator==(const Collective&) const = default;
 };
 
+// Consecutive blocks of the vector.
+struct Window {
+  int32_t first = 0, count = 0;
+  bool holds(int32_t block) const { return block >= first && block < first + count; }
+};
+
+// What the buffers of one rank hold. A rank without a buffer holds nothing in it.
+struct Shape {
+  int32_t blocks = 1;
+  Window input, output;
+  // In place the input's block b lies where the output's block b + alias does.
+  int32_t alias = 0;
+};
+Shape shape_of(const Collective& collective, int32_t rank, int32_t size);
+
+bool reduces(tbcclOperation_t operation);         // contributions are combined
+bool varies(tbcclOperation_t operation);          // a v-form
+tbcclOperation_t uniform(tbcclOperation_t form);  // the operation that a v-form is a form of
+// Blocks of the full vector (nccl-tests' size column): n where every rank contributes, or gets,
+// one.
+int32_t vector_blocks(tbcclOperation_t operation, int32_t size);
+
 // Byte offsets of the pieces of `count` elements of `element` bytes, pieces + 1 entries: even, in
 // units of whole elements, and of 64 bytes where the vector is long enough; equal on all ranks.
 void piece_offsets(int32_t pieces, uint64_t count, uint32_t element, std::span<uint64_t> offsets);
+// The same for a schedule's blocks, of `count` elements each, or of counts[b].
+void block_offsets(const Schedule& schedule, uint64_t count, uint32_t element,
+                   std::span<uint64_t> offsets);
+void block_offsets(const Schedule& schedule, std::span<const uint64_t> counts, uint32_t element,
+                   std::span<uint64_t> offsets);
 
 // Bytes of one scratch slot for these offsets; `window` limits slots that are used as rings.
 uint64_t scratch_slot_bytes(const Schedule& schedule, std::span<const uint64_t> offsets,

@@ -321,7 +321,7 @@ Status simulate(std::span<const Schedule> all_ranks, const Collective& collectiv
   std::vector<std::vector<Meeting>> meetings;
   if (Status s = match(steps, &meetings); !s.ok()) return s;
   std::vector<uint64_t> offsets(static_cast<size_t>(all_ranks[0].pieces) + 1);
-  piece_offsets(all_ranks[0].pieces, count, element, offsets);
+  block_offsets(all_ranks[0], count, element, offsets);
   return Player(steps, meetings, basis, offsets).play(result);
 }
 

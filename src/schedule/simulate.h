@@ -27,7 +27,8 @@ struct Simulation {
   int steps = 0;               // longest chain of messages that wait for each other
 };
 
-// all_ranks[r] is rank r's schedule. InternalError if they do not fit together or get stuck.
+// all_ranks[r] is rank r's schedule; `count` as a caller of the operation gives it: elements of
+// one block. InternalError if they do not fit together or get stuck.
 // Takes seconds for a million messages; n = 1024 is meant to be used.
 Status simulate(std::span<const Schedule> all_ranks, const Collective& collective,
                 const Basis& basis, uint64_t count, uint32_t element, Simulation* result);

@@ -16,13 +16,32 @@ Status bad(const Schedule& s, size_t phase, const std::string& what) {
                                           s.rank, s.size, phase, what)};
 }
 
-const char* wrong_operand(const Schedule& s, const Phase& p, const Operand& operand, int32_t i) {
-  if (operand.buffer == Buffer::kScratch) {
-    const int32_t slot = operand.slot.at(i);
-    return slot < 0 || slot >= s.scratch_slots ? "a scratch slot that does not exist" : nullptr;
+// A range that the user's buffer does not hold, or not in one stretch.
+const char* wrong_place(const Schedule& s, const Collective& c, const Window& window, int32_t first,
+                        int32_t pieces) {
+  const int32_t each = s.pieces / s.blocks;
+  const int32_t begin = first / each, end = (first + pieces - 1) / each;
+  if (!window.holds(begin) || !window.holds(end)) return "a piece that the user's buffer lacks";
+  if (begin != end && varies(c.operation)) return "several blocks, which lie anywhere";
+  return nullptr;
+}
+
+const char* wrong_operand(const Schedule& s, const Collective& c, const Phase& p,
+                          const Operand& operand, int32_t i) {
+  const int32_t first = p.piece.at(i) + operand.shift.at(i);
+  if (first < 0 || first + p.pieces > s.pieces) return "a shift to a piece that does not exist";
+  const Shape shape = shape_of(c, s.rank, s.size);
+  switch (operand.buffer) {
+    case Buffer::kInput:
+      return wrong_place(s, c, shape.input, first, p.pieces);
+    case Buffer::kOutput:
+      return wrong_place(s, c, shape.output, first, p.pieces);
+    case Buffer::kScratch:
+      break;
   }
-  return operand.origin < 0 || p.piece.at(i) < operand.origin ? "a piece before the buffer's first"
-                                                              : nullptr;
+  const int32_t slot = operand.slot.at(i);
+  if (slot < 0 || slot >= s.scratch_slots) return "a scratch slot that does not exist";
+  return first < operand.origin ? "a piece before the slot's first" : nullptr;
 }
 
 const char* wrong_fold(const Schedule& s, const Phase& p) {
@@ -36,7 +55,8 @@ const char* wrong_fold(const Schedule& s, const Phase& p) {
 const char* wrong_consumer(const Schedule& s, const Phase& p) {
   if (static_cast<size_t>(p.consumer) >= s.phases.size()) return "a consumer that does not exist";
   const Phase& fold = s.phases[static_cast<size_t>(p.consumer)];
-  if (p.kind != Kind::kRecv || p.dst.buffer != Buffer::kScratch || fold.kind != Kind::kFold)
+  if (p.kind != Kind::kRecv || p.dst.buffer != Buffer::kScratch || p.dst.origin >= 0 ||
+      fold.kind != Kind::kFold)
     return "a consumer is for a receive into scratch that a fold drains";
   if (fold.repeat != 1 || fold.pieces != p.pieces || p.piece.stride != 0 ||
       fold.piece.at(0) != p.piece.at(0))
@@ -47,13 +67,10 @@ const char* wrong_consumer(const Schedule& s, const Phase& p) {
 const char* wrong_dep(const Schedule& s, const Dep& dep) {
   if (dep.phase < 0 || static_cast<size_t>(dep.phase) >= s.phases.size())
     return "a dependency on a phase that does not exist";
-  if (dep.kind == DepKind::kReleased &&
-      s.phases[static_cast<size_t>(dep.phase)].kind != Kind::kSend)
-    return "only sends are released";
   return nullptr;
 }
 
-const char* wrong_iteration(const Schedule& s, const Phase& p, int32_t i) {
+const char* wrong_iteration(const Schedule& s, const Collective& c, const Phase& p, int32_t i) {
   const int32_t first = p.piece.at(i);
   if (first < 0 || first + p.pieces > s.pieces) return "a piece that does not exist";
   if (is_message(p.kind)) {
@@ -62,16 +79,16 @@ const char* wrong_iteration(const Schedule& s, const Phase& p, int32_t i) {
     if (p.tag.at(i) < 0) return "a negative tag";
   }
   if (has_src(p))
-    if (const char* what = wrong_operand(s, p, p.src, i)) return what;
-  return has_dst(p) ? wrong_operand(s, p, p.dst, i) : nullptr;
+    if (const char* what = wrong_operand(s, c, p, p.src, i)) return what;
+  return has_dst(p) ? wrong_operand(s, c, p, p.dst, i) : nullptr;
 }
 
 const char* wrong_phase(const Schedule& s, const Collective& c, const Phase& p) {
   if (p.repeat < 1 || p.pieces < 1) return "nothing to do";
   for (int32_t i = 0; i < p.repeat; i++)
-    if (const char* what = wrong_iteration(s, p, i)) return what;
-  if (has_dst(p) && p.dst.buffer == Buffer::kInput && !c.in_place)
-    return "the send buffer is written";
+    if (const char* what = wrong_iteration(s, c, p, i)) return what;
+  // In place what is to be written has a place in the output.
+  if (has_dst(p) && p.dst.buffer == Buffer::kInput) return "the send buffer is written";
   if (p.kind == Kind::kFold)
     if (const char* what = wrong_fold(s, p)) return what;
   if (p.consumer >= 0)
@@ -126,12 +143,12 @@ bool same_bytes(const Steps& a, int32_t step_a, const Steps& b, int32_t step_b) 
   const Phase& q = b.phase(b.phase_of(step_b));
   const int32_t x = p.piece.at(a.iteration_of(step_a)), y = q.piece.at(b.iteration_of(step_b));
   const int32_t pieces = a.schedule().pieces;
-  if (pieces != b.schedule().pieces) return false;
+  if (pieces != b.schedule().pieces || a.schedule().blocks != b.schedule().blocks) return false;
   if (x == y && p.pieces == q.pieces) return true;
   std::vector<uint64_t> offsets(static_cast<size_t>(pieces) + 1);
-  const auto n = static_cast<uint64_t>(pieces);
+  const auto n = static_cast<uint64_t>(pieces / a.schedule().blocks);
   for (uint64_t count : {uint64_t{1}, n - 1, n, 7 * n + 3, 1000 * n + 17}) {
-    piece_offsets(pieces, count, 4, offsets);
+    block_offsets(a.schedule(), count, 4, offsets);
     const auto bytes = [&](int32_t first, int32_t length) {
       return offsets[static_cast<size_t>(first + length)] - offsets[static_cast<size_t>(first)];
     };
@@ -157,8 +174,14 @@ std::string Steps::name(int32_t step) const {
 }
 
 Status check_shape(const Schedule& s, const Collective& collective) {
-  if (s.size < 1 || s.rank < 0 || s.rank >= s.size || s.pieces < 1 || s.scratch_slots < 0)
+  if (s.size < 1 || s.rank < 0 || s.rank >= s.size || s.blocks < 1 || s.pieces < s.blocks ||
+      s.pieces % s.blocks != 0 || s.scratch_slots < 0)
     return bad(s, 0, "the schedule's own numbers are out of range");
+  const Shape shape = shape_of(collective, s.rank, s.size);
+  const int32_t each = s.pieces / s.blocks;
+  if (s.blocks != shape.blocks || s.input_first != shape.input.first * each ||
+      s.output_first != shape.output.first * each)
+    return bad(s, 0, "the schedule is for buffers of another shape");
   for (size_t number = 0; number < s.phases.size(); number++)
     if (const char* what = wrong_phase(s, collective, s.phases[number]))
       return bad(s, number, what);

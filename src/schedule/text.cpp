@@ -27,13 +27,17 @@ std::string affine_text(const Affine& a, int32_t repeat) {
 }
 
 std::string operand_text(const Operand& operand, int32_t repeat) {
+  const std::string shift = operand.shift == Affine()
+                                ? std::string()
+                                : fmt::format(" shifted by {}", affine_text(operand.shift, repeat));
   switch (operand.buffer) {
     case Buffer::kInput:
-      return operand.origin == 0 ? "input" : fmt::format("input[{}..]", operand.origin);
+      return "input" + shift;
     case Buffer::kOutput:
-      return operand.origin == 0 ? "output" : fmt::format("output[{}..]", operand.origin);
+      return "output" + shift;
     case Buffer::kScratch:
-      return fmt::format("scratch[{}]", affine_text(operand.slot, repeat));
+      return fmt::format("scratch[{}]{}{}", affine_text(operand.slot, repeat),
+                         operand.origin < 0 ? "" : fmt::format(" from {}", operand.origin), shift);
   }
   return "?";
 }

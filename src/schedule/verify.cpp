@@ -28,50 +28,63 @@ class Memory {
  public:
   Memory(const Schedule& s, const Collective& c, Expressions& expressions)
       : in_place_(c.in_place),
+        shape_(shape_of(c, s.rank, s.size)),
+        each_(s.pieces / s.blocks),
         input_(static_cast<size_t>(s.pieces), kUnwritten),
         output_(static_cast<size_t>(s.pieces), kUnwritten),
         slots_(static_cast<size_t>(s.scratch_slots)) {
-    if (c.operation == tbcclOpBroadcast && s.rank != c.root) return;  // has no input
-    for (int32_t piece = 0; piece < s.pieces; piece++)
-      user(Buffer::kInput)[static_cast<size_t>(piece)] = expressions.contribution(s.rank, piece);
+    const Window& has = shape_.input;
+    for (int32_t piece = has.first * each_; piece < (has.first + has.count) * each_; piece++)
+      user(Buffer::kInput, piece) = expressions.contribution(s.rank, piece);
   }
 
+  const Shape& shape() const { return shape_; }
   const std::vector<Expression>& output() const { return output_; }
 
-  // False: something in the range has not been written, or not as this range.
-  bool read(Buffer buffer, int32_t origin, int32_t slot, int32_t first, int32_t pieces,
+  // False: something in the range has not been written, or not at this place of its slot.
+  bool read(const Operand& from, int32_t slot, int32_t first, int32_t pieces,
             std::vector<Expression>* values) {
     values->assign(static_cast<size_t>(pieces), kUnwritten);
+    const int32_t begin = from.origin < 0 ? first : from.origin;
     for (int32_t k = 0; k < pieces; k++) {
       Expression& value = (*values)[static_cast<size_t>(k)];
-      if (buffer != Buffer::kScratch) {
-        value = user(buffer)[static_cast<size_t>(first + k - origin)];
+      if (from.buffer != Buffer::kScratch) {
+        value = user(from.buffer, first + k);
       } else {
         const Slot& s = slots_[static_cast<size_t>(slot)];
-        if (s.first == first && static_cast<size_t>(k) < s.contents.size())
-          value = s.contents[static_cast<size_t>(k)];
+        const auto at = static_cast<size_t>(first + k - begin);
+        if (s.first == begin && at < s.contents.size()) value = s.contents[at];
       }
       if (value == kUnwritten) return false;
     }
     return true;
   }
 
-  void write(Buffer buffer, int32_t origin, int32_t slot, int32_t first,
+  void write(const Operand& to, int32_t slot, int32_t first,
              const std::vector<Expression>& values) {
-    if (buffer == Buffer::kScratch) {
-      slots_[static_cast<size_t>(slot)] = {first, values};
+    if (to.buffer != Buffer::kScratch) {
+      for (size_t k = 0; k < values.size(); k++)
+        user(to.buffer, first + static_cast<int32_t>(k)) = values[k];
       return;
     }
-    for (size_t k = 0; k < values.size(); k++)
-      user(buffer)[static_cast<size_t>(first - origin) + k] = values[k];
+    Slot& s = slots_[static_cast<size_t>(slot)];
+    if (to.origin < 0 || s.first != to.origin) s = {to.origin < 0 ? first : to.origin, {}};
+    const auto at = static_cast<size_t>(first - s.first);
+    s.contents.resize(std::max(s.contents.size(), at + values.size()), kUnwritten);
+    std::copy(values.begin(), values.end(), s.contents.begin() + static_cast<std::ptrdiff_t>(at));
   }
 
  private:
-  std::vector<Expression>& user(Buffer buffer) {
-    return buffer == Buffer::kInput && !in_place_ ? input_ : output_;
+  Expression& user(Buffer buffer, int32_t piece) {
+    if (buffer == Buffer::kOutput) return output_[static_cast<size_t>(piece)];
+    const bool shared = in_place_ && shape_.output.holds(piece / each_ + shape_.alias);
+    return shared ? output_[static_cast<size_t>(piece + shape_.alias * each_)]
+                  : input_[static_cast<size_t>(piece)];
   }
 
   bool in_place_;
+  Shape shape_;
+  int32_t each_;  // pieces of a block
   std::vector<Expression> input_, output_;
   std::vector<Slot> slots_;
 };
@@ -153,32 +166,58 @@ class Execution {
   }
 
   Status check_outputs() const {
-    const Collective& c = collectives_.front();
     for (size_t r = 0; r < steps_.size(); r++) {
+      const Schedule& s = steps_[r].schedule();
       const auto& output = memory_[r].output();
-      for (size_t k = 0; k < output.size(); k++) {
-        const auto piece = static_cast<int32_t>(k);
-        std::string what = c.operation == tbcclOpBroadcast ? not_broadcast(output[k], piece)
-                                                           : not_reduced(r, output[k], piece);
-        if (what.empty() && output[k] != memory_.front().output()[k])
-          what = "is computed in another order than on rank 0";
+      const int32_t each = s.pieces / s.blocks;
+      for (int32_t piece = 0; piece < s.pieces; piece++) {
+        if (!memory_[r].shape().output.holds(piece / each)) continue;
+        const Expression x = output[static_cast<size_t>(piece)];
+        const std::string what = not_right(r, x, piece, each);
         if (!what.empty())
-          return wrong(fmt::format("schedule {} of rank {} of {}: output piece {} {}",
-                                   steps_[r].schedule().algorithm, r, steps_.size(), k, what));
+          return wrong(fmt::format("schedule {} of rank {} of {}: output piece {} {}", s.algorithm,
+                                   r, steps_.size(), piece, what));
       }
     }
     return {};
   }
 
  private:
-  std::string not_reduced(size_t r, Expression x, int32_t piece) const {
-    return expressions_.not_a_result(x, piece, static_cast<int32_t>(steps_.size()),
-                                     collectives_[r].scale, steps_[r].schedule().rank_order);
+  std::string not_right(size_t r, Expression x, int32_t piece, int32_t each) const {
+    const auto rank = static_cast<int32_t>(r), size = static_cast<int32_t>(steps_.size());
+    const Collective& c = collectives_.front();
+    switch (uniform(c.operation)) {
+      case tbcclOpBroadcast:
+      case tbcclOpScatter:
+        return not_moved(x, c.root, piece);
+      case tbcclOpAllGather:
+      case tbcclOpGather:
+        return not_moved(x, piece / each, piece);
+      case tbcclOpAllToAll:
+        return not_moved(x, piece / each - size, rank * each + piece % each);
+      case tbcclOpScan:
+        return not_reduced(r, x, piece, rank + 1);
+      case tbcclOpExScan:
+        return not_reduced(r, x, piece, rank);
+      case tbcclOpReduce:
+      case tbcclOpReduceScatter:
+        return not_reduced(r, x, piece, size);
+      default: {
+        const std::string what = not_reduced(r, x, piece, size);
+        if (!what.empty() || x == memory_.front().output()[static_cast<size_t>(piece)]) return what;
+        return "is computed in another order than on rank 0";
+      }
+    }
   }
-  std::string not_broadcast(Expression x, int32_t piece) const {
+  std::string not_reduced(size_t r, Expression x, int32_t piece, int32_t ranks) const {
+    return expressions_.not_a_result(x, piece, ranks, collectives_[r].scale,
+                                     steps_[r].schedule().rank_order);
+  }
+  std::string not_moved(Expression x, int32_t from, int32_t piece) const {
     if (x == kUnwritten) return "is not written";
-    return expressions_.is_contribution(x, collectives_.front().root, piece) ? ""
-                                                                             : "is not the root's";
+    return expressions_.is_contribution(x, from, piece)
+               ? ""
+               : fmt::format("is not piece {} of rank {}", piece, from);
   }
 
   Status run_phase(size_t r, int32_t number, bool* moved) {
@@ -254,8 +293,8 @@ class Execution {
       auto& values = sources[static_cast<size_t>(k)];
       if (k == p.own) {
         if (Status s = read_src(r, step, &values); !s.ok()) return s;
-      } else if (!memory_[r].read(Buffer::kScratch, 0, p.fold_slot.at(k), first, p.pieces,
-                                  &values)) {
+      } else if (!memory_[r].read({Buffer::kScratch, -1, {}, {}}, p.fold_slot.at(k), first,
+                                  p.pieces, &values)) {
         return wrong(
             fmt::format("{}: contribution {} is not in its slot", steps_[r].name(step), k));
       }
@@ -271,7 +310,7 @@ class Execution {
   Status read_src(size_t r, int32_t step, std::vector<Expression>* values) {
     const Phase& p = steps_[r].phase(steps_[r].phase_of(step));
     const int32_t i = steps_[r].iteration_of(step);
-    if (memory_[r].read(p.src.buffer, p.src.origin, p.src.slot.at(i), p.piece.at(i), p.pieces,
+    if (memory_[r].read(p.src, p.src.slot.at(i), p.piece.at(i) + p.src.shift.at(i), p.pieces,
                         values))
       return {};
     return wrong(fmt::format("{}: reads what was not written", steps_[r].name(step)));
@@ -283,7 +322,7 @@ class Execution {
     const int32_t i = steps_[r].iteration_of(step);
     if (p.finish)
       for (Expression& x : values) x = expressions_.finished(x);
-    memory_[r].write(p.dst.buffer, p.dst.origin, p.dst.slot.at(i), p.piece.at(i), values);
+    memory_[r].write(p.dst, p.dst.slot.at(i), p.piece.at(i) + p.dst.shift.at(i), values);
     progress_[r].mark(step);
     return {};
   }
@@ -310,6 +349,30 @@ class Execution {
   std::vector<Progress> progress_;
 };
 
+// With variable counts only the two ends of one block are sure to be as long as each other.
+Status check_blocks(std::span<const Steps> ranks, const Collective& collective,
+                    const std::vector<std::vector<Meeting>>& meetings) {
+  const bool own_blocks = uniform(collective.operation) == tbcclOpAllToAll;
+  for (size_t r = 0; r < ranks.size() && varies(collective.operation); r++) {
+    const int32_t each = ranks[r].schedule().pieces / ranks[r].schedule().blocks;
+    for (int32_t step = 0; step < ranks[r].count(); step++) {
+      const Phase& p = ranks[r].phase(ranks[r].phase_of(step));
+      if (p.kind != Kind::kSend) continue;
+      const Meeting& m = meetings[r][static_cast<size_t>(step)];
+      const Steps& to = ranks[static_cast<size_t>(m.rank)];
+      const Phase& q = to.phase(to.phase_of(m.step));
+      const int32_t sent = p.piece.at(ranks[r].iteration_of(step));
+      const int32_t got = q.piece.at(to.iteration_of(m.step));
+      const auto from = static_cast<int32_t>(r), size = static_cast<int32_t>(ranks.size());
+      const int32_t wanted =
+          own_blocks ? (sent / each == m.rank ? (size + from) * each + sent % each : -1) : sent;
+      if (got != wanted || p.pieces != q.pieces)
+        return wrong(fmt::format("{}: received as another block", ranks[r].name(step)));
+    }
+  }
+  return {};
+}
+
 Status check_group(std::span<const Schedule> all, std::span<const Collective> collectives) {
   if (all.empty() || all.size() != collectives.size())
     return wrong("as many schedules as collectives are needed, and at least one");
@@ -317,7 +380,7 @@ Status check_group(std::span<const Schedule> all, std::span<const Collective> co
     const Schedule& s = all[r];
     const Collective& c = collectives[r];
     if (s.rank != static_cast<int32_t>(r) || s.size != static_cast<int32_t>(all.size()) ||
-        s.pieces != all[0].pieces)
+        s.pieces != all[0].pieces || s.blocks != all[0].blocks)
       return wrong(fmt::format("the schedule of rank {} is for another rank, size or cut", r));
     if (c.operation != collectives[0].operation || c.root != collectives[0].root ||
         c.scale != collectives[0].scale)
@@ -334,6 +397,7 @@ Status verify(std::span<const Schedule> all_ranks, std::span<const Collective> c
   const std::vector<Steps> steps(all_ranks.begin(), all_ranks.end());
   std::vector<std::vector<Meeting>> meetings;
   if (Status s = match(steps, &meetings); !s.ok()) return s;
+  if (Status s = check_blocks(steps, collectives.front(), meetings); !s.ok()) return s;
   Execution execution(steps, collectives, meetings);
   if (Status s = execution.run(); !s.ok()) return s;
   if (Status s = execution.check_outputs(); !s.ok()) return s;

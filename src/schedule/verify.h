@@ -6,9 +6,11 @@
 // than kOpenIterations of a phase are open. What cannot get stuck then cannot get stuck.
 //
 // Proven: messages meet one to one with equal lengths; everything completes; every piece of every
-// output is the finished combination of every contribution exactly once, by the same expression
-// on all ranks, in rank order where the schedule claims it (broadcast: the root's data); send
-// buffers are not written; nothing unwritten is read; and for every rank, two steps that touch
+// output is the finished combination of every contribution that belongs there exactly once, by the
+// same expression on all ranks that have it, in rank order where the schedule claims it (where data
+// is only moved: the right rank's right piece); send buffers and blocks that a user's buffer does
+// not hold are not written; nothing unwritten is read; with variable counts messages are within one
+// block, the same at both ends; and for every rank, two steps that touch
 // the same place, one of them writing, are ordered byte by byte by dependencies of that rank
 // alone, where a send holds its range until it is released.
 #pragma once

@@ -21,8 +21,10 @@ namespace {
 
 struct Access {
   int32_t step;
-  int32_t first, last;  // pieces
+  int32_t first, last;  // pieces that the step works on
   bool write;
+  int32_t base = 0;  // scratch: piece that the slot begins with
+  int32_t at = 0;    // pieces from there to `first`
 };
 
 struct Range {
@@ -74,45 +76,71 @@ class Order {
   std::vector<int32_t> touched_;
 };
 
-// Accesses by place. Places: {0, piece} the output (in place also the input), {1, piece} the
-// input, {2, slot} scratch.
+// Accesses by place. Places: {0, piece} the output (in place also what it shares with the input),
+// {1, piece} the input, {2, slot} scratch.
 using Places = std::map<std::pair<int, int32_t>, std::vector<Access>>;
 
-void add(Places* places, const Operand& operand, int32_t iteration, const Access& access,
-         bool in_place) {
-  if (operand.buffer == Buffer::kScratch) {
-    (*places)[{2, operand.slot.at(iteration)}].push_back(access);
-    return;
-  }
-  const int buffer = operand.buffer == Buffer::kInput && !in_place ? 1 : 0;
-  for (int32_t piece = access.first; piece <= access.last; piece++)
-    (*places)[{buffer, piece - operand.origin}].push_back(
-        {access.step, piece, piece, access.write});
-}
+class Listing {
+ public:
+  Listing(const Steps& steps, const Collective& c)
+      : shape_(shape_of(c, steps.schedule().rank, steps.schedule().size)),
+        each_(steps.schedule().pieces / steps.schedule().blocks),
+        in_place_(c.in_place) {}
 
-Places list(const Steps& steps, const Order& order, bool in_place) {
-  Places places;
+  void add(const Operand& operand, int32_t iteration, Access access) {
+    const int32_t shift = operand.shift.at(iteration);
+    if (operand.buffer == Buffer::kScratch) {
+      access.base = operand.origin < 0 ? access.first + shift : operand.origin;
+      access.at = access.first + shift - access.base;
+      places_[{2, operand.slot.at(iteration)}].push_back(access);
+      return;
+    }
+    for (int32_t piece = access.first; piece <= access.last; piece++)
+      places_[place(operand.buffer, piece + shift)].push_back(
+          {access.step, piece, piece, access.write});
+  }
+  void add_slot(int32_t slot, const Access& access) { places_[{2, slot}].push_back(access); }
+  Places take() { return std::move(places_); }
+
+ private:
+  std::pair<int, int32_t> place(Buffer buffer, int32_t piece) const {
+    if (buffer == Buffer::kOutput) return {0, piece};
+    const bool shared = in_place_ && shape_.output.holds(piece / each_ + shape_.alias);
+    if (shared) return {0, piece + shape_.alias * each_};
+    return {1, piece};
+  }
+
+  Shape shape_;
+  int32_t each_;  // pieces of a block
+  bool in_place_;
+  Places places_;
+};
+
+Places list(const Steps& steps, const Order& order, const Collective& collective) {
+  Listing places(steps, collective);
   for (int32_t step = 0; step < steps.count(); step++) {
     const Phase& p = steps.phase(steps.phase_of(step));
     const int32_t i = steps.iteration_of(step);
     const Range r = order.range(step);
-    if (has_src(p)) add(&places, p.src, i, {step, r.first, r.last, false}, in_place);
-    if (has_dst(p)) add(&places, p.dst, i, {step, r.first, r.last, true}, in_place);
+    if (has_src(p)) places.add(p.src, i, {step, r.first, r.last, false});
+    if (has_dst(p)) places.add(p.dst, i, {step, r.first, r.last, true});
     if (p.kind != Kind::kFold) continue;
     for (int32_t k = 0; k < p.sources; k++)
-      if (k != p.own) places[{2, p.fold_slot.at(k)}].push_back({step, r.first, r.last, false});
+      if (k != p.own) places.add_slot(p.fold_slot.at(k), {step, r.first, r.last, false, r.first});
   }
-  return places;
+  return places.take();
 }
 
 bool ordered(Order& order, const Access& a, const Access& b) {
-  if (a.first != b.first)  // other bytes of a slot lie on each other: one wholly before the other
+  if (a.base != b.base)  // other bytes of a slot lie on each other: one wholly before the other
     return order.before(a.step, a.last, b.step, b.first) ||
            order.before(b.step, b.last, a.step, a.first);
+  const int32_t end = std::min(a.at + a.last - a.first, b.at + b.last - b.first);
   bool forwards = true, backwards = true;
-  for (int32_t piece = a.first; piece <= std::min(a.last, b.last); piece++) {
-    forwards = forwards && order.before(a.step, piece, b.step, piece);
-    backwards = backwards && !forwards && order.before(b.step, piece, a.step, piece);
+  for (int32_t at = std::max(a.at, b.at); at <= end; at++) {
+    const int32_t x = a.first + at - a.at, y = b.first + at - b.at;
+    forwards = forwards && order.before(a.step, x, b.step, y);
+    backwards = backwards && !forwards && order.before(b.step, y, a.step, x);
   }
   return forwards || backwards;
 }
@@ -121,7 +149,7 @@ bool ordered(Order& order, const Access& a, const Access& b) {
 
 Status verify_order(const Steps& steps, const Collective& collective) {
   Order order(steps);
-  for (const auto& [place, accesses] : list(steps, order, collective.in_place))
+  for (const auto& [place, accesses] : list(steps, order, collective))
     for (size_t i = 0; i < accesses.size(); i++)
       for (size_t j = i + 1; j < accesses.size(); j++) {
         const Access &a = accesses[i], &b = accesses[j];
