@@ -281,6 +281,95 @@ TBCCL_API tbcclResult_t tbcclBroadcast(const void* sendbuff, void* recvbuff, siz
                                        tbcclDataType_t datatype, int root, tbcclComm_t comm,
                                        tbcclRequest_t* request);
 
+/* recvbuff of `root`[i] = op over all ranks of sendbuff[i]. recvbuff is written on the root only,
+ * and may be NULL elsewhere. In place (root): sendbuff == recvbuff. */
+TBCCL_API tbcclResult_t tbcclReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                    tbcclDataType_t datatype, tbcclRedOp_t op, int root,
+                                    tbcclComm_t comm, tbcclRequest_t* request);
+
+/* recvbuff (nranks * sendcount elements) of every rank = the sendbuffs of all ranks, in rank order.
+ * In place: sendbuff == recvbuff + rank * sendcount. */
+TBCCL_API tbcclResult_t tbcclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                       tbcclDataType_t datatype, tbcclComm_t comm,
+                                       tbcclRequest_t* request);
+
+/* recvbuff (recvcount elements) of rank r = block r of the combined sendbuffs (nranks * recvcount
+ * elements). In place: recvbuff == sendbuff + rank * recvcount; only that block is written. */
+TBCCL_API tbcclResult_t tbcclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                           tbcclDataType_t datatype, tbcclRedOp_t op,
+                                           tbcclComm_t comm, tbcclRequest_t* request);
+
+/* Block s of recvbuff of rank r = block r of sendbuff of rank s; count elements a block, nranks
+ * blocks a buffer. In place: sendbuff == recvbuff (takes a copy of it for scratch). */
+TBCCL_API tbcclResult_t tbcclAllToAll(const void* sendbuff, void* recvbuff, size_t count,
+                                      tbcclDataType_t datatype, tbcclComm_t comm,
+                                      tbcclRequest_t* request);
+
+/* recvbuff (nranks * count elements) of `root` = the sendbuffs of all ranks, in rank order; it is
+ * written on the root only, and may be NULL elsewhere. In place (root): sendbuff == recvbuff + root
+ * * count. */
+TBCCL_API tbcclResult_t tbcclGather(const void* sendbuff, void* recvbuff, size_t count,
+                                    tbcclDataType_t datatype, int root, tbcclComm_t comm,
+                                    tbcclRequest_t* request);
+
+/* recvbuff (count elements) of rank r = block r of sendbuff of `root`, which is read there only and
+ * may be NULL elsewhere. In place (root): recvbuff == sendbuff + root * count. */
+TBCCL_API tbcclResult_t tbcclScatter(const void* sendbuff, void* recvbuff, size_t count,
+                                     tbcclDataType_t datatype, int root, tbcclComm_t comm,
+                                     tbcclRequest_t* request);
+
+/* recvbuff of rank r = the combination of the sendbuffs of ranks 0 to r (exclusive: to r - 1; rank
+ * 0 then receives nothing: its recvbuff is left as it is). Where op is an average, it is that of
+ * the ranks combined. In place: sendbuff == recvbuff. */
+TBCCL_API tbcclResult_t tbcclScan(const void* sendbuff, void* recvbuff, size_t count,
+                                  tbcclDataType_t datatype, tbcclRedOp_t op, tbcclComm_t comm,
+                                  tbcclRequest_t* request);
+TBCCL_API tbcclResult_t tbcclExScan(const void* sendbuff, void* recvbuff, size_t count,
+                                    tbcclDataType_t datatype, tbcclRedOp_t op, tbcclComm_t comm,
+                                    tbcclRequest_t* request);
+
+/* ---- variable counts --------------------------------------------------------------------------
+ * Block r belongs to rank r; it has counts[r] elements and begins displs[r] elements after the
+ * buffer's beginning. displs NULL: one after the other. Both arrays have nranks entries and are
+ * read before the call returns. Blocks of recvbuff must not share elements; elements between them
+ * are not written. In place as for the form without "V", with displs[r] in place of r * count; an
+ * all-to-all in place needs equal counts and displs both ways. */
+
+/* sendcount must equal recvcounts[rank]; recvcounts is the same on all ranks. */
+TBCCL_API tbcclResult_t tbcclAllGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                        const size_t* recvcounts, const size_t* recvdispls,
+                                        tbcclDataType_t datatype, tbcclComm_t comm,
+                                        tbcclRequest_t* request);
+
+/* recvcount must equal sendcounts[rank]; sendcounts is the same on all ranks. */
+TBCCL_API tbcclResult_t tbcclReduceScatterV(const void* sendbuff, const size_t* sendcounts,
+                                            const size_t* senddispls, void* recvbuff,
+                                            size_t recvcount, tbcclDataType_t datatype,
+                                            tbcclRedOp_t op, tbcclComm_t comm,
+                                            tbcclRequest_t* request);
+
+/* sendcounts[r] here must equal recvcounts[rank] of rank r. */
+TBCCL_API tbcclResult_t tbcclAllToAllV(const void* sendbuff, const size_t* sendcounts,
+                                       const size_t* senddispls, void* recvbuff,
+                                       const size_t* recvcounts, const size_t* recvdispls,
+                                       tbcclDataType_t datatype, tbcclComm_t comm,
+                                       tbcclRequest_t* request);
+
+/* sendcount of rank r must equal recvcounts[r] of the root, which alone reads the arrays. */
+TBCCL_API tbcclResult_t tbcclGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                     const size_t* recvcounts, const size_t* recvdispls,
+                                     tbcclDataType_t datatype, int root, tbcclComm_t comm,
+                                     tbcclRequest_t* request);
+
+/* recvcount of rank r must equal sendcounts[r] of the root, which alone reads the arrays. */
+TBCCL_API tbcclResult_t tbcclScatterV(const void* sendbuff, const size_t* sendcounts,
+                                      const size_t* senddispls, void* recvbuff, size_t recvcount,
+                                      tbcclDataType_t datatype, int root, tbcclComm_t comm,
+                                      tbcclRequest_t* request);
+
+/* ---- point to point ----------------------------------------------------------------------------
+ */
+
 /* Sends count elements to `peer`, where a receive with the same count, type and tag must meet
  * them. Messages between two ranks with the same tag are received in the order sent. tag >= 0.
  * A blocking send returns when sendbuff may be reused. */
@@ -291,6 +380,17 @@ TBCCL_API tbcclResult_t tbcclSend(const void* sendbuff, size_t count, tbcclDataT
  * then tells who). */
 TBCCL_API tbcclResult_t tbcclRecv(void* recvbuff, size_t count, tbcclDataType_t datatype, int peer,
                                   int tag, tbcclComm_t comm, tbcclRequest_t* request);
+
+/* A send to `dest` and a receive from `source` (or TBCCL_ANY_SOURCE) at the same time, as one
+ * operation: ranks that exchange in a circle do not wait for each other. Each half may meet the
+ * other rank's plain send or receive. The buffers must not overlap. */
+TBCCL_API tbcclResult_t tbcclSendRecv(const void* sendbuff, size_t sendcount, int dest,
+                                      void* recvbuff, size_t recvcount, int source,
+                                      tbcclDataType_t datatype, int tag, tbcclComm_t comm,
+                                      tbcclRequest_t* request);
+
+/* ---- synchronisation ---------------------------------------------------------------------------
+ */
 
 /* Returns on no rank before every rank has called it. */
 TBCCL_API tbcclResult_t tbcclBarrier(tbcclComm_t comm, tbcclRequest_t* request);
@@ -333,7 +433,7 @@ typedef struct {
   size_t count;
   tbcclDataType_t datatype;
   tbcclRedOp_t op;
-  int root; /* broadcast: the root; send and recv: the peer */
+  int root; /* of rooted collectives; send and recv: the peer; send-receive: whom to send to */
   int tag;
   int64_t timeoutMs; /* TBCCL_UNSET_I64: the communicator's; 0: none */
   tbcclCallback_t callback;
@@ -342,12 +442,20 @@ typedef struct {
   const volatile uint32_t* flag;
   uint32_t flagValue;
   int descriptor;
+  /* `count` is what the named function calls count or sendcount. */
+  int source;       /* send-receive: whom to receive from */
+  size_t recvcount; /* send-receive, and v-forms that receive one block */
+  const size_t* sendcounts;
+  const size_t* senddispls;
+  const size_t* recvcounts;
+  const size_t* recvdispls;
 } tbcclCall_t;
 
 #define TBCCL_CALL_INITIALIZER                                                                     \
   {                                                                                                \
     sizeof(tbcclCall_t), TBCCL_CALL_MAGIC, TBCCL_VERSION_CODE, tbcclOpAllReduce, NULL, NULL, NULL, \
-        0, tbcclInt8, tbcclSum, 0, 0, TBCCL_UNSET_I64, NULL, NULL, tbcclStartNow, NULL, 0, -1      \
+        0, tbcclInt8, tbcclSum, 0, 0, TBCCL_UNSET_I64, NULL, NULL, tbcclStartNow, NULL, 0, -1, 0,  \
+        0, NULL, NULL, NULL, NULL                                                                  \
   }
 
 /* Submits one operation; `request` as for the named functions, which are its short forms. */

@@ -1,7 +1,9 @@
 // The operations: each named function is the short form of a tbcclCall_t.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 
 #include "api/group.h"
 #include "api/handles.h"
@@ -44,6 +46,32 @@ tbcclResult_t run(tbcclComm_t comm, const comm::Operation& operation, const tbcc
   });
 }
 
+comm::Operation plain(tbcclOperation_t operation, const void* send, void* receive, size_t count,
+                      tbcclDataType_t type, tbcclRedOp_t op, int root, int tag) {
+  comm::Operation result;
+  result.operation = operation;
+  result.input = send;
+  result.output = receive;
+  result.count = count;
+  result.type = type;
+  result.op = op;
+  result.root = root;
+  result.tag = tag;
+  return result;
+}
+
+comm::Operation operation_of(const tbcclCall_t& call) {
+  comm::Operation result = plain(call.operation, call.sendbuff, call.recvbuff, call.count,
+                                 call.datatype, call.op, call.root, call.tag);
+  result.receive_count = call.recvcount;
+  result.source = call.source;
+  result.send_counts = call.sendcounts;
+  result.send_places = call.senddispls;
+  result.receive_counts = call.recvcounts;
+  result.receive_places = call.recvdispls;
+  return result;
+}
+
 Status check_extras(const tbcclCall_t& call) {
   const auto bad = [](const char* text) { return Status(tbcclInvalidArgument, text); };
   if (call.timeoutMs < 0 && call.timeoutMs != TBCCL_UNSET_I64) {
@@ -78,31 +106,153 @@ extern "C" {
 tbcclResult_t tbcclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                              tbcclDataType_t datatype, tbcclRedOp_t op, tbcclComm_t comm,
                              tbcclRequest_t* request) {
-  return run(comm, {tbcclOpAllReduce, sendbuff, recvbuff, count, datatype, op, 0, 0}, nullptr,
+  return run(comm, plain(tbcclOpAllReduce, sendbuff, recvbuff, count, datatype, op, 0, 0), nullptr,
              request);
 }
 
 tbcclResult_t tbcclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
                              tbcclDataType_t datatype, int root, tbcclComm_t comm,
                              tbcclRequest_t* request) {
-  return run(comm, {tbcclOpBroadcast, sendbuff, recvbuff, count, datatype, tbcclSum, root, 0},
+  return run(comm, plain(tbcclOpBroadcast, sendbuff, recvbuff, count, datatype, tbcclSum, root, 0),
              nullptr, request);
+}
+
+tbcclResult_t tbcclReduce(const void* sendbuff, void* recvbuff, size_t count,
+                          tbcclDataType_t datatype, tbcclRedOp_t op, int root, tbcclComm_t comm,
+                          tbcclRequest_t* request) {
+  return run(comm, plain(tbcclOpReduce, sendbuff, recvbuff, count, datatype, op, root, 0), nullptr,
+             request);
+}
+
+tbcclResult_t tbcclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                             tbcclDataType_t datatype, tbcclComm_t comm, tbcclRequest_t* request) {
+  return run(comm, plain(tbcclOpAllGather, sendbuff, recvbuff, sendcount, datatype, tbcclSum, 0, 0),
+             nullptr, request);
+}
+
+tbcclResult_t tbcclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                 tbcclDataType_t datatype, tbcclRedOp_t op, tbcclComm_t comm,
+                                 tbcclRequest_t* request) {
+  return run(comm, plain(tbcclOpReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, 0, 0),
+             nullptr, request);
+}
+
+tbcclResult_t tbcclAllToAll(const void* sendbuff, void* recvbuff, size_t count,
+                            tbcclDataType_t datatype, tbcclComm_t comm, tbcclRequest_t* request) {
+  return run(comm, plain(tbcclOpAllToAll, sendbuff, recvbuff, count, datatype, tbcclSum, 0, 0),
+             nullptr, request);
+}
+
+tbcclResult_t tbcclGather(const void* sendbuff, void* recvbuff, size_t count,
+                          tbcclDataType_t datatype, int root, tbcclComm_t comm,
+                          tbcclRequest_t* request) {
+  return run(comm, plain(tbcclOpGather, sendbuff, recvbuff, count, datatype, tbcclSum, root, 0),
+             nullptr, request);
+}
+
+tbcclResult_t tbcclScatter(const void* sendbuff, void* recvbuff, size_t count,
+                           tbcclDataType_t datatype, int root, tbcclComm_t comm,
+                           tbcclRequest_t* request) {
+  return run(comm, plain(tbcclOpScatter, sendbuff, recvbuff, count, datatype, tbcclSum, root, 0),
+             nullptr, request);
+}
+
+tbcclResult_t tbcclScan(const void* sendbuff, void* recvbuff, size_t count,
+                        tbcclDataType_t datatype, tbcclRedOp_t op, tbcclComm_t comm,
+                        tbcclRequest_t* request) {
+  return run(comm, plain(tbcclOpScan, sendbuff, recvbuff, count, datatype, op, 0, 0), nullptr,
+             request);
+}
+
+tbcclResult_t tbcclExScan(const void* sendbuff, void* recvbuff, size_t count,
+                          tbcclDataType_t datatype, tbcclRedOp_t op, tbcclComm_t comm,
+                          tbcclRequest_t* request) {
+  return run(comm, plain(tbcclOpExScan, sendbuff, recvbuff, count, datatype, op, 0, 0), nullptr,
+             request);
+}
+
+tbcclResult_t tbcclAllGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                              const size_t* recvcounts, const size_t* recvdispls,
+                              tbcclDataType_t datatype, tbcclComm_t comm, tbcclRequest_t* request) {
+  comm::Operation operation =
+      plain(tbcclOpAllGatherV, sendbuff, recvbuff, sendcount, datatype, tbcclSum, 0, 0);
+  operation.receive_counts = recvcounts;
+  operation.receive_places = recvdispls;
+  return run(comm, operation, nullptr, request);
+}
+
+tbcclResult_t tbcclReduceScatterV(const void* sendbuff, const size_t* sendcounts,
+                                  const size_t* senddispls, void* recvbuff, size_t recvcount,
+                                  tbcclDataType_t datatype, tbcclRedOp_t op, tbcclComm_t comm,
+                                  tbcclRequest_t* request) {
+  comm::Operation operation =
+      plain(tbcclOpReduceScatterV, sendbuff, recvbuff, 0, datatype, op, 0, 0);
+  operation.send_counts = sendcounts;
+  operation.send_places = senddispls;
+  operation.receive_count = recvcount;
+  return run(comm, operation, nullptr, request);
+}
+
+tbcclResult_t tbcclAllToAllV(const void* sendbuff, const size_t* sendcounts,
+                             const size_t* senddispls, void* recvbuff, const size_t* recvcounts,
+                             const size_t* recvdispls, tbcclDataType_t datatype, tbcclComm_t comm,
+                             tbcclRequest_t* request) {
+  comm::Operation operation =
+      plain(tbcclOpAllToAllV, sendbuff, recvbuff, 0, datatype, tbcclSum, 0, 0);
+  operation.send_counts = sendcounts;
+  operation.send_places = senddispls;
+  operation.receive_counts = recvcounts;
+  operation.receive_places = recvdispls;
+  return run(comm, operation, nullptr, request);
+}
+
+tbcclResult_t tbcclGatherV(const void* sendbuff, size_t sendcount, void* recvbuff,
+                           const size_t* recvcounts, const size_t* recvdispls,
+                           tbcclDataType_t datatype, int root, tbcclComm_t comm,
+                           tbcclRequest_t* request) {
+  comm::Operation operation =
+      plain(tbcclOpGatherV, sendbuff, recvbuff, sendcount, datatype, tbcclSum, root, 0);
+  operation.receive_counts = recvcounts;
+  operation.receive_places = recvdispls;
+  return run(comm, operation, nullptr, request);
+}
+
+tbcclResult_t tbcclScatterV(const void* sendbuff, const size_t* sendcounts,
+                            const size_t* senddispls, void* recvbuff, size_t recvcount,
+                            tbcclDataType_t datatype, int root, tbcclComm_t comm,
+                            tbcclRequest_t* request) {
+  comm::Operation operation =
+      plain(tbcclOpScatterV, sendbuff, recvbuff, 0, datatype, tbcclSum, root, 0);
+  operation.send_counts = sendcounts;
+  operation.send_places = senddispls;
+  operation.receive_count = recvcount;
+  return run(comm, operation, nullptr, request);
+}
+
+tbcclResult_t tbcclSendRecv(const void* sendbuff, size_t sendcount, int dest, void* recvbuff,
+                            size_t recvcount, int source, tbcclDataType_t datatype, int tag,
+                            tbcclComm_t comm, tbcclRequest_t* request) {
+  comm::Operation operation =
+      plain(tbcclOpSendRecv, sendbuff, recvbuff, sendcount, datatype, tbcclSum, dest, tag);
+  operation.receive_count = recvcount;
+  operation.source = source;
+  return run(comm, operation, nullptr, request);
 }
 
 tbcclResult_t tbcclSend(const void* sendbuff, size_t count, tbcclDataType_t datatype, int peer,
                         int tag, tbcclComm_t comm, tbcclRequest_t* request) {
-  return run(comm, {tbcclOpSend, sendbuff, nullptr, count, datatype, tbcclSum, peer, tag}, nullptr,
-             request);
+  return run(comm, plain(tbcclOpSend, sendbuff, nullptr, count, datatype, tbcclSum, peer, tag),
+             nullptr, request);
 }
 
 tbcclResult_t tbcclRecv(void* recvbuff, size_t count, tbcclDataType_t datatype, int peer, int tag,
                         tbcclComm_t comm, tbcclRequest_t* request) {
-  return run(comm, {tbcclOpRecv, nullptr, recvbuff, count, datatype, tbcclSum, peer, tag}, nullptr,
-             request);
+  return run(comm, plain(tbcclOpRecv, nullptr, recvbuff, count, datatype, tbcclSum, peer, tag),
+             nullptr, request);
 }
 
 tbcclResult_t tbcclBarrier(tbcclComm_t comm, tbcclRequest_t* request) {
-  return run(comm, {tbcclOpBarrier, nullptr, nullptr, 0, tbcclInt8, tbcclSum, 0, 0}, nullptr,
+  return run(comm, plain(tbcclOpBarrier, nullptr, nullptr, 0, tbcclInt8, tbcclSum, 0, 0), nullptr,
              request);
 }
 
@@ -115,11 +265,10 @@ tbcclResult_t tbcclSubmit(const tbcclCall_t* given, tbcclRequest_t* request) {
                                     "the call is NULL, or does not begin with "
                                     "TBCCL_CALL_INITIALIZER"));
     }
-    if (Status status = check_extras(*given); !status.ok()) return report(given->comm, status);
-    return run(given->comm,
-               {given->operation, given->sendbuff, given->recvbuff, given->count, given->datatype,
-                given->op, given->root, given->tag},
-               given, request);
+    tbcclCall_t call = TBCCL_CALL_INITIALIZER;
+    std::memcpy(&call, given, std::min(given->size, sizeof(call)));
+    if (Status status = check_extras(call); !status.ok()) return report(call.comm, status);
+    return run(call.comm, operation_of(call), &call, request);
   });
 }
 

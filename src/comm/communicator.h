@@ -38,8 +38,16 @@ struct Operation {
   uint64_t count = 0;
   tbcclDataType_t type = tbcclInt8;
   tbcclRedOp_t op = tbcclSum;
-  int root = 0;  // broadcast: root; send, receive: peer
+  int root = 0;  // of rooted collectives; send, receive: peer; send-receive: whom to send to
   int tag = 0;
+  uint64_t receive_count = 0;  // send-receive, and v-forms that receive one block
+  int source = 0;              // send-receive: whom to receive from
+  // v-forms: elements of each rank's block, and where each begins (nullptr: one after the other);
+  // `count` is that of the one block of a buffer that has no array. Copied by prepare().
+  const size_t* send_counts = nullptr;
+  const size_t* send_places = nullptr;
+  const size_t* receive_counts = nullptr;
+  const size_t* receive_places = nullptr;
 };
 
 // The last short all-reduce, made ready: calls that differ in their buffers alone need no planning.
@@ -111,6 +119,10 @@ class Communicator {
   // Nobody of the family but this one, now and ever: its finalize waits for the others' goodbyes.
   bool single() const { return number_ == kFirstCommunicator && !was_split_.load(); }
   Status others_left(uint64_t limit);
+  Status prepare_send_receive(const Operation& operation, engine::Call* call);
+  Status check_peer(const Operation& operation, const char* name, int peer, bool any);
+  int contributors(tbcclOperation_t operation) const;
+  uint64_t message_print(uint64_t count, tbcclDataType_t type) const;
   // Breaks it with `cause`, and ends every call that waits.
   void end_calls(const Status& cause);
 

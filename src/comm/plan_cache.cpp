@@ -8,7 +8,7 @@ namespace {
 size_t slot_of(const selection::Question& q) {
   uint64_t h = q.count * 0x9e3779b97f4a7c15u;
   h ^= (static_cast<uint64_t>(q.element) << 32) ^ (static_cast<uint64_t>(q.collective.root) << 8) ^
-       (static_cast<uint64_t>(q.collective.operation) << 4) ^ (q.collective.in_place ? 1u : 0u) ^
+       (static_cast<uint64_t>(q.collective.operation) << 40) ^ (q.collective.in_place ? 1u : 0u) ^
        (q.collective.scale ? 2u : 0u) ^ (q.needs_rank_order ? 4u : 0u);
   h *= 0xff51afd7ed558ccdu;
   return static_cast<size_t>(h >> 58);
@@ -24,7 +24,8 @@ engine::BoardUse board_use(const std::string& algorithm, tbcclOperation_t operat
   if (algorithm == "twostep") return engine::BoardUse::kTwoStep;
   if (algorithm != "direct") return engine::BoardUse::kNone;
   if (operation == tbcclOpBroadcast) return engine::BoardUse::kSpread;
-  return operation == tbcclOpBarrier ? engine::BoardUse::kMeet : engine::BoardUse::kOneStep;
+  if (operation == tbcclOpBarrier) return engine::BoardUse::kMeet;
+  return operation == tbcclOpAllReduce ? engine::BoardUse::kOneStep : engine::BoardUse::kNone;
 }
 
 }  // namespace

@@ -1,31 +1,92 @@
 // From what a caller asks for to what the engine carries out: checks, fingerprint, plan.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "base/hash.h"
+#include "comm/buffers.h"
 #include "comm/communicator.h"
 
 namespace tbccl::comm {
 namespace {
 
+struct Name {
+  tbcclOperation_t operation;
+  const char* text;
+  bool rooted;
+};
+constexpr Name kNames[] = {
+    {tbcclOpAllReduce, "all-reduce", false},
+    {tbcclOpBroadcast, "broadcast", true},
+    {tbcclOpSend, "send", false},
+    {tbcclOpRecv, "receive", false},
+    {tbcclOpBarrier, "barrier", false},
+    {tbcclOpReduce, "reduce", true},
+    {tbcclOpAllGather, "all-gather", false},
+    {tbcclOpReduceScatter, "reduce-scatter", false},
+    {tbcclOpAllToAll, "all-to-all", false},
+    {tbcclOpGather, "gather", true},
+    {tbcclOpScatter, "scatter", true},
+    {tbcclOpSendRecv, "send-receive", false},
+    {tbcclOpAllGatherV, "all-gather-v", false},
+    {tbcclOpReduceScatterV, "reduce-scatter-v", false},
+    {tbcclOpAllToAllV, "all-to-all-v", false},
+    {tbcclOpGatherV, "gather-v", true},
+    {tbcclOpScatterV, "scatter-v", true},
+    {tbcclOpScan, "scan", false},
+    {tbcclOpExScan, "exclusive scan", false},
+};
+
+const Name* find_name(tbcclOperation_t operation) {
+  for (const Name& name : kNames) {
+    if (name.operation == operation) return &name;
+  }
+  return nullptr;
+}
+
+// By the text that a call carries.
+const Name& name_of(const engine::Call& call) {
+  for (const Name& name : kNames) {
+    if (name.text == call.operation) return name;
+  }
+  return kNames[0];
+}
+
+std::string describe_message(const engine::Call& call, const char* type) {
+  if (call.kind == engine::RequestKind::kSendRecv) {
+    return fmt::format("{}({} to rank {}, {} from rank {}, {}, tag {})", call.operation,
+                       call.send_count, call.to, call.count, call.peer, type, call.tag);
+  }
+  return fmt::format("{}(count {}, {}, {} {}, tag {})", call.operation, call.count, type,
+                     call.kind == engine::RequestKind::kSend ? "to rank" : "from rank", call.peer,
+                     call.tag);
+}
+
+// Of a v-form: all that this rank has of them.
+std::string counts_text(const engine::Call& call) {
+  if (call.blocks == nullptr) return fmt::format("count {}", call.count);
+  constexpr size_t kMost = 8;
+  std::string text = "counts";
+  const auto& counts = call.blocks->counts;
+  for (size_t i = 0; i < counts.size() && i < kMost; ++i) text += fmt::format(" {}", counts[i]);
+  return counts.size() > kMost ? text + " ..." : text;
+}
+
 std::string describe_call(const engine::Call& call) {
   const reduce::Reduction& r = call.reduction;
   const char* type = reduce::name_of(r.type);
-  if (call.kind != engine::RequestKind::kSchedule) {
-    return fmt::format("{}(count {}, {}, {} {}, tag {})", call.operation, call.count, type,
-                       call.kind == engine::RequestKind::kSend ? "to rank" : "from rank", call.peer,
-                       call.tag);
-  }
+  if (call.kind != engine::RequestKind::kSchedule) return describe_message(call, type);
   const std::string& algorithm = call.plan->schedule.algorithm;
-  const std::string_view operation = call.operation;
-  if (operation == "barrier") return "barrier()";
-  if (operation == "broadcast") {
-    return fmt::format("broadcast(count {}, {}, root {}; {})", call.count, type, call.peer,
-                       algorithm);
+  const Name& name = name_of(call);
+  if (name.operation == tbcclOpBarrier) return "barrier()";
+  std::string text = fmt::format("{}({}, {}", call.operation, counts_text(call), type);
+  if (schedule::reduces(name.operation)) {
+    text += fmt::format(", {}", r.user != nullptr ? "user function"
+                                : r.scaled        ? "mulsum"
+                                                  : reduce::name_of(r.op));
   }
-  const char* op = r.user != nullptr ? "user function"
-                   : r.scaled        ? "mulsum"
-                                     : reduce::name_of(r.op);
-  return fmt::format("{}(count {}, {}, {}; {})", call.operation, call.count, type, op, algorithm);
+  if (name.rooted) text += fmt::format(", root {}", call.peer);
+  return text + fmt::format("; {})", algorithm);
 }
 
 Status bad(std::string text) { return {tbcclInvalidArgument, std::move(text)}; }
@@ -37,20 +98,9 @@ bool overlap(const void* a, const void* b, uint64_t bytes) {
   return x != y && (x < y ? y - x : x - y) < bytes;
 }
 
-const char* name_of(tbcclOperation_t operation) {
-  switch (operation) {
-    case tbcclOpAllReduce:
-      return "all-reduce";
-    case tbcclOpBroadcast:
-      return "broadcast";
-    case tbcclOpSend:
-      return "send";
-    case tbcclOpRecv:
-      return "receive";
-    case tbcclOpBarrier:
-      return "barrier";
-  }
-  return nullptr;
+// Of the v-forms: those where every rank gives all ranks' counts.
+bool all_know(tbcclOperation_t operation) {
+  return operation == tbcclOpAllGatherV || operation == tbcclOpReduceScatterV;
 }
 
 }  // namespace
@@ -84,17 +134,18 @@ void Memo::keep(const Operation& o, uint64_t bytes, const engine::Call& call) {
 
 Status Communicator::prepare(const Operation& operation, engine::Call* call) {
   if (memo_.recall(operation, call)) return {};
-  const char* name = name_of(operation.operation);
-  if (name == nullptr) {
+  const Name* const known = find_name(operation.operation);
+  if (known == nullptr) {
     return bad(fmt::format("{} is not an operation", static_cast<int>(operation.operation)));
   }
+  const char* const name = known->text;
   const uint32_t element = reduce::size_of(operation.type);
   if (element == 0) {
     return bad(fmt::format("{}: {} is not a data type", name, static_cast<int>(operation.type)));
   }
-  if (operation.count > PTRDIFF_MAX / element) {
+  if (std::max(operation.count, operation.receive_count) > PTRDIFF_MAX / element) {
     return bad(fmt::format("{}: {} elements of {} bytes do not fit into memory", name,
-                           operation.count, element));
+                           std::max(operation.count, operation.receive_count), element));
   }
   call->operation = name;
   call->count = operation.count;
@@ -102,19 +153,70 @@ Status Communicator::prepare(const Operation& operation, engine::Call* call) {
   call->output = operation.output;
   call->describe = describe_call;
   call->timeout_ns = settings_.timeout_ns;
-  const bool message = operation.operation == tbcclOpSend || operation.operation == tbcclOpRecv;
-  return message ? prepare_message(operation, call) : prepare_collective(operation, call);
+  switch (operation.operation) {
+    case tbcclOpSend:
+    case tbcclOpRecv:
+      return prepare_message(operation, call);
+    case tbcclOpSendRecv:
+      return prepare_send_receive(operation, call);
+    default:
+      return prepare_collective(operation, call);
+  }
+}
+
+Status Communicator::check_peer(const Operation& operation, const char* name, int peer, bool any) {
+  if (!any && (peer < 0 || peer >= size_)) {
+    return bad(fmt::format("{}: peer {} is not a rank of this communicator (0 to {})", name, peer,
+                           size_ - 1));
+  }
+  if (operation.tag < 0) return bad(fmt::format("{}: tag {} is negative", name, operation.tag));
+  return {};
+}
+
+uint64_t Communicator::message_print(uint64_t count, tbcclDataType_t type) const {
+  Fingerprint print;
+  print.add(basis_hash_);
+  print.add(static_cast<uint64_t>(tbcclOpSend));
+  print.add(count);
+  print.add(static_cast<uint64_t>(type));
+  return print.value();
+}
+
+// Each end of it may meet a plain send or receive of another rank.
+Status Communicator::prepare_send_receive(const Operation& o, engine::Call* call) {
+  const bool any = o.source == TBCCL_ANY_SOURCE;
+  if (Status s = check_peer(o, call->operation, o.root, false); !s.ok()) return s;
+  if (Status s = check_peer(o, call->operation, o.source, any); !s.ok()) return s;
+  const uint64_t element = reduce::size_of(o.type);
+  const uint64_t sent = o.count * element, received = o.receive_count * element;
+  if ((sent > 0 && o.input == nullptr) || (received > 0 && o.output == nullptr)) {
+    return bad(fmt::format("{}: {} is NULL and its count is not zero", call->operation,
+                           received > 0 && o.output == nullptr ? "recvbuff" : "sendbuff"));
+  }
+  if (sent > 0 && received > 0) {
+    const auto x = reinterpret_cast<uintptr_t>(o.input);
+    const auto y = reinterpret_cast<uintptr_t>(o.output);
+    if (x < y ? y - x < sent : x - y < received) {
+      return bad(fmt::format("{}: sendbuff and recvbuff overlap", call->operation));
+    }
+  }
+  call->kind = engine::RequestKind::kSendRecv;
+  call->to = o.root;
+  call->peer = o.source;
+  call->tag = o.tag;
+  call->send_count = o.count;
+  call->count = o.receive_count;
+  call->reduction.type = o.type;
+  call->send_fingerprint = message_print(o.count, o.type);
+  call->fingerprint = message_print(o.receive_count, o.type);
+  return {};
 }
 
 Status Communicator::prepare_message(const Operation& operation, engine::Call* call) {
   const bool sends = operation.operation == tbcclOpSend;
   const bool any = !sends && operation.root == TBCCL_ANY_SOURCE;
-  if (!any && (operation.root < 0 || operation.root >= size_)) {
-    return bad(fmt::format("{}: peer {} is not a rank of this communicator (0 to {})",
-                           call->operation, operation.root, size_ - 1));
-  }
-  if (operation.tag < 0) {
-    return bad(fmt::format("{}: tag {} is negative", call->operation, operation.tag));
+  if (Status status = check_peer(operation, call->operation, operation.root, any); !status.ok()) {
+    return status;
   }
   const void* buffer = sends ? operation.input : operation.output;
   if (buffer == nullptr && operation.count > 0) {
@@ -125,44 +227,40 @@ Status Communicator::prepare_message(const Operation& operation, engine::Call* c
   call->peer = operation.root;
   call->tag = operation.tag;
   call->reduction.type = operation.type;
-  Fingerprint print;
-  print.add(basis_hash_);
-  print.add(static_cast<uint64_t>(tbcclOpSend));
-  print.add(operation.count);
-  print.add(static_cast<uint64_t>(operation.type));
-  call->fingerprint = print.value();
+  call->fingerprint = message_print(operation.count, operation.type);
   return {};
 }
 
 Status Communicator::prepare_collective(const Operation& operation, engine::Call* call) {
-  const bool barrier = operation.operation == tbcclOpBarrier;
-  const bool broadcast = operation.operation == tbcclOpBroadcast;
-  if (broadcast && (operation.root < 0 || operation.root >= size_)) {
-    return bad(fmt::format("broadcast: root {} is not a rank of this communicator (0 to {})",
+  const Name& name = name_of(*call);
+  if (name.rooted && (operation.root < 0 || operation.root >= size_)) {
+    return bad(fmt::format("{}: root {} is not a rank of this communicator (0 to {})", name.text,
                            operation.root, size_ - 1));
   }
-  const bool reads = !barrier && (!broadcast || operation.root == rank_);
-  const uint64_t bytes = operation.count * reduce::size_of(operation.type);
-  if (bytes > 0 && ((reads && operation.input == nullptr) || operation.output == nullptr)) {
-    return bad(fmt::format("{}: {} is NULL and count is {}", call->operation,
-                           operation.output == nullptr ? "recvbuff" : "sendbuff", operation.count));
-  }
-  if (reads && overlap(operation.input, operation.output, bytes)) {
-    return bad(
-        fmt::format("{}: sendbuff and recvbuff overlap without being equal", call->operation));
-  }
-  if (broadcast || barrier) {
+  Buffers buffers;
+  if (Status s = read_buffers(operation, name.text, rank_, size_, &buffers); !s.ok()) return s;
+  const bool reduces =
+      schedule::reduces(operation.operation) && operation.operation != tbcclOpBarrier;
+  if (!reduces) {
     call->reduction.type = operation.type;
-  } else if (Status status = operators_.find(operation.type, operation.op, size_, &call->reduction);
+  } else if (Status status = operators_.find(operation.type, operation.op,
+                                             contributors(operation.operation), &call->reduction);
              !status.ok()) {
     return {status.code(), fmt::format("{}: {}", call->operation, status.text())};
   }
+  call->blocks = buffers.blocks;
+  // Ranks that do not all know all lengths take the same algorithm whatever they know.
+  const bool known = call->blocks == nullptr || all_know(operation.operation);
+  uint64_t total = 0;
+  if (call->blocks != nullptr && known) {
+    for (const uint64_t count : call->blocks->counts) total += count;
+  }
   selection::Question question;
   question.collective.operation = operation.operation;
-  question.collective.in_place = bytes > 0 && reads && operation.input == operation.output;
+  question.collective.in_place = buffers.in_place;
   question.collective.scale = call->reduction.scaled;
-  question.collective.root = broadcast ? operation.root : 0;
-  question.count = operation.count;
+  question.collective.root = name.rooted ? operation.root : 0;
+  question.count = call->blocks == nullptr ? operation.count : total / static_cast<uint64_t>(size_);
   question.element = reduce::size_of(operation.type);
   question.needs_rank_order = !call->reduction.commutative;
   if (Status status = plans_->find(question, &call->plan); !status.ok()) return status;
@@ -171,11 +269,15 @@ Status Communicator::prepare_collective(const Operation& operation, engine::Call
   Fingerprint print;
   print.add(basis_hash_);
   print.add(static_cast<uint64_t>(operation.operation));
-  print.add(operation.count);
+  if (call->blocks == nullptr) {
+    print.add(operation.count);
+  } else if (known) {
+    for (const uint64_t count : call->blocks->counts) print.add(count);
+  }
   print.add(static_cast<uint64_t>(operation.type));
   print.add(static_cast<uint64_t>(question.collective.root));
   print.add(call->plan->hash);
-  if (!broadcast && !barrier) {
+  if (reduces) {
     const reduce::Reduction& r = call->reduction;
     print.add(r.user != nullptr ? (r.commutative ? 2u : 3u) << 16
                                 : static_cast<uint64_t>(r.op) | (r.scaled ? 1u << 20 : 0u));
@@ -183,10 +285,17 @@ Status Communicator::prepare_collective(const Operation& operation, engine::Call
   call->fingerprint = print.value();
   // The numbers of created operators are used again.
   const bool lasting = call->reduction.user == nullptr && !call->reduction.scaled;
+  const uint64_t bytes = operation.count * question.element;
   if (operation.operation == tbcclOpAllReduce && lasting && bytes <= engine::kTinyBytes) {
     memo_.keep(operation, bytes, *call);
   }
   return {};
+}
+
+// Ranks whose contributions are in this rank's result: the divisor of an average.
+int Communicator::contributors(tbcclOperation_t operation) const {
+  if (operation == tbcclOpScan) return rank_ + 1;
+  return operation == tbcclOpExScan ? std::max(rank_, 1) : size_;
 }
 
 }  // namespace tbccl::comm

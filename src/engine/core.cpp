@@ -260,38 +260,48 @@ bool Core::begin(Request* request) {
 
 void Core::start_message(Request* request) {
   Channel* const channel = request->channel;
-  const ChannelOptions& options = channel->options();
   const Call& call = request->call;
-  const bool any = call.peer == TBCCL_ANY_SOURCE;
-  const int peer = any ? TBCCL_ANY_SOURCE : options.peers[call.peer];
   std::vector<Match> matches;
   matches.swap(matches_);
-  if (call.kind == RequestKind::kRecv) {
+  request->message.sent = call.kind == RequestKind::kRecv;
+  request->message.received = call.kind == RequestKind::kSend;
+  if (!request->message.sent) start_send(request, &matches);
+  if (!request->message.received) {
+    const bool any = call.peer == TBCCL_ANY_SOURCE;
+    const int peer = any ? TBCCL_ANY_SOURCE : channel->options().peers[call.peer];
     channel->matching.receive(request, peer, call.tag, &matches);
-  } else {
-    Message& message = request->message;
-    message.peer = peer;
-    message.matched = true;
-    message.number = channel->matching.next_send(peer, call.tag);
-    if (call.peer == options.rank) {
-      channel->matching.announced(call.tag, {peer, message.number, request}, &matches);
-    } else {
-      link::SendSpec spec;
-      spec.key = {options.comm, link::Class::kPointToPoint, static_cast<uint32_t>(call.tag),
-                  message.number};
-      spec.data = static_cast<const std::byte*>(call.input);
-      spec.total = spec.available = request->bytes();
-      spec.fingerprint = call.fingerprint;
-      spec.announce = true;
-      spec.owner = request;
-      link::Send* const send = links_.post_send(peer, spec);
-      message.done |= send == nullptr;
-      if (!message.done) message.send = send;
-    }
-    if (message.done) touch(request);
   }
   match(channel, matches);
   matches.swap(matches_);
+}
+
+void Core::start_send(Request* request, std::vector<Match>* matches) {
+  Channel* const channel = request->channel;
+  const ChannelOptions& options = channel->options();
+  const Call& call = request->call;
+  Message& message = request->message;
+  const int to = request->sends_and_receives() ? call.to : call.peer;
+  const int peer = options.peers[to];
+  const uint64_t number = channel->matching.next_send(peer, call.tag);
+  if (!request->sends_and_receives()) {
+    message.peer = peer;
+    message.matched = true;
+  }
+  if (to == options.rank) {
+    channel->matching.announced(call.tag, {peer, number, request}, matches);
+    return;
+  }
+  link::SendSpec spec;
+  spec.key = {options.comm, link::Class::kPointToPoint, static_cast<uint32_t>(call.tag), number};
+  spec.data = static_cast<const std::byte*>(call.input);
+  spec.total = spec.available = request->bytes_sent();
+  spec.fingerprint = request->fingerprint_sent();
+  spec.announce = true;
+  spec.owner = request;
+  link::Send* const send = links_.post_send(peer, spec);
+  message.sent |= send == nullptr;
+  if (!message.sent) message.send = send;
+  if (message.done()) touch(request);
 }
 
 void Core::match(Channel* channel, std::vector<Match>& matches) {
@@ -300,7 +310,6 @@ void Core::match(Channel* channel, std::vector<Match>& matches) {
     Message& message = request->message;
     message.peer = match.peer;
     message.matched = true;
-    message.number = match.number;
     request->source = channel->comm_rank(match.peer);
     if (match.self != nullptr) {
       copy_to_self(match.self, request);
@@ -314,13 +323,14 @@ void Core::match(Channel* channel, std::vector<Match>& matches) {
     spec.unit = request->element;
     spec.owner = request;
     link::Recv* const recv = links_.post_recv(match.peer, spec);
-    if (!message.done) message.recv = recv;
+    if (!message.received) message.recv = recv;
   }
   matches.clear();
 }
 
 void Core::copy_to_self(Request* send, Request* receive) {
-  if (send->bytes() != receive->bytes() || send->call.fingerprint != receive->call.fingerprint) {
+  if (send->bytes_sent() != receive->bytes() ||
+      send->fingerprint_sent() != receive->call.fingerprint) {
     break_later(send->channel,
                 Status(tbcclInvalidUsage,
                        fmt::format("a message of this rank to itself with tag {} was sent by {} "
@@ -328,8 +338,10 @@ void Core::copy_to_self(Request* send, Request* receive) {
                                    send->call.tag, record_of(send).text, record_of(receive).text)));
     return;
   }
-  if (send->bytes() > 0) std::memmove(receive->call.output, send->call.input, send->bytes());
-  send->message.done = receive->message.done = true;
+  if (receive->bytes() > 0) {
+    std::memmove(receive->call.output, send->call.input, receive->bytes());
+  }
+  send->message.sent = receive->message.received = true;
   touch(send);
   touch(receive);
 }
@@ -356,7 +368,7 @@ bool Core::settle() {
 }
 
 bool Core::settle(Request* request, uint64_t* budget) {
-  bool complete = request->message.done;
+  bool complete = request->message.done();
   if (request->tiny != nullptr) {
     complete = request->tiny->settle();
   } else if (request->call.kind == RequestKind::kSchedule) {
@@ -446,7 +458,7 @@ void Core::arrived(void* owner, uint32_t index, uint64_t offset, uint32_t length
   if (length > 0 && to != data) std::memcpy(to, data, length);
   if (last) {
     request->message.recv = nullptr;
-    request->message.done = true;
+    request->message.received = true;
   }
 }
 
@@ -462,7 +474,7 @@ void Core::released(void* owner, uint32_t index) {
     return;
   }
   request->message.send = nullptr;
-  request->message.done = true;
+  request->message.sent = true;
 }
 
 void Core::unexpected(int peer, const link::Key& key, uint64_t, uint64_t) {

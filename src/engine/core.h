@@ -99,6 +99,7 @@ class Core final : public link::Client {
   void activate(Request* request);
   void set_deadline(Request* request);  // its time runs from now on
   void start_message(Request* request);
+  void start_send(Request* request, std::vector<Match>* matches);
   void match(Channel* channel, std::vector<Match>& matches);
   void copy_to_self(Request* send, Request* receive);
 

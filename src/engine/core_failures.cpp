@@ -18,7 +18,7 @@ constexpr uint64_t kExplainNs = 900'000'000;
 
 // A receive from any source that no message has met yet.
 bool from_any(const Request* request) {
-  return request->call.kind == RequestKind::kRecv && request->call.peer == TBCCL_ANY_SOURCE &&
+  return request->call.kind != RequestKind::kSend && request->call.peer == TBCCL_ANY_SOURCE &&
          !request->message.matched;
 }
 
@@ -283,8 +283,14 @@ std::vector<int> Core::waiting_for(const Request* request) const {
     }
     return others;
   }
-  return {request->message.matched ? request->channel->comm_rank(request->message.peer)
-                                   : request->call.peer};
+  const Message& message = request->message;
+  const int peer = message.matched ? request->channel->comm_rank(message.peer) : request->call.peer;
+  if (!request->sends_and_receives()) return {peer};
+  std::vector<int> both;
+  if (!message.sent) both.push_back(request->call.to);
+  if (!message.received && (both.empty() || peer != both[0])) both.push_back(peer);
+  std::sort(both.begin(), both.end());
+  return both;
 }
 
 CallRecord Core::record_of(const Request* request) const {

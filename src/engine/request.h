@@ -12,12 +12,12 @@ namespace tbccl::engine {
 
 class Home;
 
-// Point-to-point calls: the one message, once it has a number.
+// Point-to-point calls: the one message, or the one each way, once it has a number.
 struct Message {
-  int peer = 0;  // rank of the links; of the peer, once that is known
+  int peer = 0;  // rank of the links; of the peer (of whom it is received from), once that is known
   bool matched = false;
-  bool done = false;
-  uint64_t number = 0;
+  bool sent = false, received = false;  // also where there is nothing to send, or to receive
+  bool done() const { return sent && received; }
   link::Send* send = nullptr;
   link::Recv* recv = nullptr;
 };
@@ -65,7 +65,14 @@ struct Request final : Item {
 
   Request* next_free = nullptr;  // the pool's
 
-  uint64_t bytes() const { return call.count * element; }
+  uint64_t bytes() const { return call.count * element; }  // of what is received, if anything is
+  bool sends_and_receives() const { return call.kind == RequestKind::kSendRecv; }
+  uint64_t bytes_sent() const {
+    return (sends_and_receives() ? call.send_count : call.count) * element;
+  }
+  uint64_t fingerprint_sent() const {
+    return sends_and_receives() ? call.send_fingerprint : call.fingerprint;
+  }
 };
 
 }  // namespace tbccl::engine

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -17,9 +18,23 @@ struct Operation {
   std::string_view key;  // in the grammar
   const char* name;      // in messages
 };
-constexpr std::array kOperations = {Operation{tbcclOpAllReduce, "allreduce", "all-reduce"},
-                                    Operation{tbcclOpBroadcast, "broadcast", "broadcast"},
-                                    Operation{tbcclOpBarrier, "barrier", "barrier"}};
+constexpr std::array kOperations = {
+    Operation{tbcclOpAllReduce, "allreduce", "all-reduce"},
+    Operation{tbcclOpBroadcast, "broadcast", "broadcast"},
+    Operation{tbcclOpBarrier, "barrier", "barrier"},
+    Operation{tbcclOpReduce, "reduce", "reduce"},
+    Operation{tbcclOpAllGather, "allgather", "all-gather"},
+    Operation{tbcclOpReduceScatter, "reducescatter", "reduce-scatter"},
+    Operation{tbcclOpAllToAll, "alltoall", "all-to-all"},
+    Operation{tbcclOpGather, "gather", "gather"},
+    Operation{tbcclOpScatter, "scatter", "scatter"},
+    Operation{tbcclOpAllGatherV, "allgatherv", "all-gather-v"},
+    Operation{tbcclOpReduceScatterV, "reducescatterv", "reduce-scatter-v"},
+    Operation{tbcclOpAllToAllV, "alltoallv", "all-to-all-v"},
+    Operation{tbcclOpGatherV, "gatherv", "gather-v"},
+    Operation{tbcclOpScatterV, "scatterv", "scatter-v"},
+    Operation{tbcclOpScan, "scan", "scan"},
+    Operation{tbcclOpExScan, "exscan", "exclusive scan"}};
 
 std::string_view trimmed(std::string_view s) {
   while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
@@ -79,6 +94,12 @@ struct Section {
   std::string_view list;
 };
 
+std::string operation_keys() {
+  std::string text;
+  for (const Operation& o : kOperations) text += (text.empty() ? " " : ", ") + std::string(o.key);
+  return text;
+}
+
 Status read_section(std::string_view grammar, std::string_view text, Section* section) {
   const size_t colon = text.find(':');
   if (colon != std::string_view::npos) {
@@ -86,8 +107,8 @@ Status read_section(std::string_view grammar, std::string_view text, Section* se
     section->operation = find_operation(key);
     if (section->operation == nullptr)
       return wrong(grammar, fmt::format("\"{}\" is not an operation with a choice of algorithms; "
-                                        "possible: allreduce, broadcast, barrier",
-                                        key));
+                                        "possible:{}",
+                                        key, operation_keys()));
     text = trimmed(text.substr(colon + 1));
   }
   if (!text.empty() && text.front() == '^') {
@@ -122,6 +143,12 @@ bool serves_any(const Section& section, tbcclOperation_t operation) {
   return false;
 }
 
+// Where one algorithm serves there is nothing to choose, and only a section of its own speaks.
+bool has_choice(tbcclOperation_t operation) {
+  return std::count_if(algorithms::table().begin(), algorithms::table().end(),
+                       [&](const algorithms::Algorithm& a) { return a.serves(operation); }) > 1;
+}
+
 }  // namespace
 
 const char* operation_name(tbcclOperation_t operation) {
@@ -147,8 +174,9 @@ Status override_for(std::string_view grammar, tbcclOperation_t operation, Overri
     if (section.list.empty()) return wrong(grammar, fmt::format("\"{}\" names no algorithm", text));
     for (std::string_view names = section.list; !names.empty();)
       if (Status s = check_name(grammar, section, take(names, ',')); !s.ok()) return s;
-    const bool speaks = section.operation != nullptr ? section.operation->operation == operation
-                                                     : serves_any(section, operation);
+    const bool speaks = section.operation != nullptr
+                            ? section.operation->operation == operation
+                            : serves_any(section, operation) && has_choice(operation);
     if (speaks) *result = {true, section.exclude, section.list};
   }
   return {};

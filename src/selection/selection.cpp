@@ -14,16 +14,27 @@ namespace {
 
 using algorithms::Algorithm;
 
+bool on_board(tbcclOperation_t operation) {
+  return operation == tbcclOpAllReduce || operation == tbcclOpBarrier ||
+         operation == tbcclOpBroadcast;
+}
+
+uint64_t bytes_of(const Question& question, const schedule::Basis& basis) {
+  const int32_t blocks = schedule::vector_blocks(question.collective.operation, basis.size);
+  return question.count * question.element * static_cast<uint64_t>(blocks);
+}
+
 // Why an algorithm may not be used for this question; nullptr: it may.
 const char* objection(const Algorithm& algorithm, const Question& question,
                       const schedule::Basis& basis, const Override& override) {
   if (!algorithm.possible(question.collective, basis)) return "the root is not a rank";
   if (!override.allows(algorithm.name)) return "excluded by TBCCL_ALGO";
-  if (question.needs_rank_order && !algorithm.rank_order)
+  const bool reduces = schedule::reduces(question.collective.operation);
+  if (question.needs_rank_order && reduces && !algorithm.rank_order)
     return "does not keep rank order, and the operator does not commute";
-  if (basis.deterministic && !algorithm.one_fold)
+  if (basis.deterministic && reduces && !algorithm.one_fold)
     return "its rounding depends on n, size or cabling, and deterministic is set";
-  if (basis.board && !algorithm.board && !override.given)
+  if (basis.board && on_board(question.collective.operation) && !algorithm.board && !override.given)
     return "all ranks share a board, which does not carry it out";
   return nullptr;
 }
@@ -56,7 +67,7 @@ Status choose(const Question& question, const schedule::Basis& basis, Choice* ch
   Override override;
   if (Status s = override_for(basis.algorithms, question.collective.operation, &override); !s.ok())
     return s;
-  const uint64_t bytes = question.count * question.element;
+  const uint64_t bytes = bytes_of(question, basis);
   const Candidate* best = nullptr;
   choice->candidates.reserve(algorithms::table().size());  // `best` points into it
   for (const Algorithm& algorithm : algorithms::table()) {
@@ -86,7 +97,7 @@ schedule::Schedule make(const std::string& algorithm, const schedule::Collective
 }
 
 std::string explain(const Question& question, const schedule::Basis& basis) {
-  const uint64_t bytes = question.count * question.element;
+  const uint64_t bytes = bytes_of(question, basis);
   std::string text = fmt::format(
       "# {} of {} B ({} elements of {} B) on {} rank{}, {}\n",
       operation_name(question.collective.operation), bytes, question.count, question.element,

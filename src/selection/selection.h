@@ -16,7 +16,7 @@ namespace tbccl::selection {
 
 struct Question {
   schedule::Collective collective;
-  uint64_t count = 0;
+  uint64_t count = 0;             // as the operation's caller gives it: elements of one block
   uint32_t element = 1;           // bytes
   bool needs_rank_order = false;  // the operator does not commute
 };
