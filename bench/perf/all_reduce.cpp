@@ -17,7 +17,8 @@ double bus_factor(int ranks) { return 2.0 * (ranks - 1) / ranks; }
 
 }  // namespace
 
-const CollectiveTest kAllReduce = {"all_reduce", true, false,    true,
-                                   one_vector,   run,  expected, bus_factor};
+const CollectiveTest kAllReduce = {"all_reduce",     true,    false,    true,
+                                   one_vector,       run,     expected, bus_factor,
+                                   tbcclOpAllReduce, one_each};
 
 }  // namespace tbccl::perf

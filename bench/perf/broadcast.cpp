@@ -17,7 +17,8 @@ double bus_factor(int) { return 1.0; }
 
 }  // namespace
 
-const CollectiveTest kBroadcast = {"broadcast", false, true,     true,
-                                   one_vector,  run,   expected, bus_factor};
+const CollectiveTest kBroadcast = {"broadcast",      false,   true,     true,
+                                   one_vector,       run,     expected, bus_factor,
+                                   tbcclOpBroadcast, one_each};
 
 }  // namespace tbccl::perf

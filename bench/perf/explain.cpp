@@ -50,14 +50,13 @@ int explain(const Options& options) {
     return kExitError;
   }
   selection::Question question;
-  question.collective.operation =
-      options.collective == kBroadcast.name ? tbcclOpBroadcast : tbcclOpAllReduce;
+  const CollectiveTest& collective = find_collective(options.collective);
+  question.collective.operation = collective.operation;
   question.collective.root = std::max(options.root, 0);
   question.element = static_cast<uint32_t>(options.types.front().bytes);
-  question.collective.scale =
-      options.collective == kAllReduce.name && options.operators.front().op == Op::kMulSum;
+  question.collective.scale = collective.reduces && options.operators.front().op == Op::kMulSum;
   for (uint64_t bytes : options.sizes()) {
-    question.count = bytes / question.element;
+    question.count = collective.counts(bytes, question.element, basis.size).elements;
     fmt::print("# {} {} bytes, {} ranks\n{}\n", options.collective, bytes, basis.size,
                selection::explain(question, basis));
   }

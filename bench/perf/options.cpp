@@ -41,7 +41,8 @@ std::string refusal(const std::string& names, const char* why) {
 
 void add_options(CLI::App& app, Raw* raw, Options* o) {
   app.add_option("collective", raw->collective,
-                 "all_reduce, broadcast or sendrecv (also all_reduce_perf, ...)");
+                 "all_reduce, all_gather, alltoall, broadcast, gather, reduce, reduce_scatter, "
+                 "scatter or sendrecv (also all_reduce_perf, ...)");
   app.add_option("-g,--ngpus,--ranks", o->local_ranks,
                  "start this many ranks on this machine; without it, join the job that TBCCL_RANK, "
                  "TBCCL_SIZE and TBCCL_RENDEZVOUS describe (one rank if they are not set)")
@@ -147,13 +148,16 @@ std::string resolve_collective(const Raw& raw, Options* o) {
   if (o->collective.ends_with(suffix)) {
     o->collective.resize(o->collective.size() - suffix.size());
   }
-  if (o->collective == "all_reduce" || o->collective == "broadcast" ||
-      o->collective == "sendrecv") {
-    return "";
+  constexpr std::string_view known[] = {"all_reduce",     "all_gather", "alltoall",
+                                        "broadcast",      "gather",     "reduce",
+                                        "reduce_scatter", "scatter",    "sendrecv"};
+  std::string names;
+  for (const std::string_view name : known) {
+    if (o->collective == name) return "";
+    names += fmt::format(" {}", name);
   }
-  if (o->collective.empty()) return "say what to run: all_reduce, broadcast or sendrecv";
-  return fmt::format("there is no collective '{}'; known: all_reduce broadcast sendrecv",
-                     raw.collective);
+  if (o->collective.empty()) return "say what to run, one of:" + names;
+  return fmt::format("there is no collective '{}'; known:{}", raw.collective, names);
 }
 
 std::string resolve_root(const Raw& raw, Options* o) {

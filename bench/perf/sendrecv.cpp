@@ -37,7 +37,7 @@ double bus_factor(int) { return 1.0; }
 
 }  // namespace
 
-const CollectiveTest kSendRecv = {"sendrecv", false, false,    false,
-                                  one_vector, run,   expected, bus_factor};
+const CollectiveTest kSendRecv = {"sendrecv", false,    false,      false,           one_vector,
+                                  run,        expected, bus_factor, tbcclOpSendRecv, one_each};
 
 }  // namespace tbccl::perf

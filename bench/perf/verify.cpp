@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <vector>
 
 #include "numbers.h"
 #include "verify_random.h"
@@ -96,6 +97,13 @@ void fill_bytes(uint64_t seed, int rank, uint64_t first, uint64_t bytes, void* o
     const uint64_t word = rank_hash(element_hash(seed, (first + done) / sizeof(uint64_t)), rank);
     std::memcpy(to + done, &word, bytes - done < sizeof(word) ? bytes - done : sizeof(word));
   }
+}
+
+void fill_moved(uint64_t seed, int rank, uint64_t first, uint64_t bytes, void* out) {
+  const uint64_t before = first % sizeof(uint64_t);
+  std::vector<unsigned char> words(before + bytes);
+  fill_bytes(seed, rank, first - before, words.size(), words.data());
+  if (bytes > 0) std::memcpy(out, words.data() + before, bytes);
 }
 
 void fill_scalar(const Type& type, int rank, void* out) {

@@ -31,6 +31,7 @@ struct Data {
   Op op = Op::kSum;
   int ranks = 1;
   uint64_t seed = 0;
+  uint64_t block = 0;  // elements of a block, where a buffer has one for each rank
 };
 
 // Elements [first, first + count) of rank's contribution to a reduction.
@@ -40,7 +41,8 @@ void fill_input(const Data& data, int rank, uint64_t first, uint64_t count, void
 void fill_expected(const Data& data, uint64_t first, uint64_t count, void* out);
 
 // Bytes [first, first + bytes) of what `rank` sends in a collective that only moves data. `first`
-// is a multiple of 8.
+// is a multiple of 8. fill_moved takes any.
+void fill_moved(uint64_t seed, int rank, uint64_t first, uint64_t bytes, void* out);
 void fill_bytes(uint64_t seed, int rank, uint64_t first, uint64_t bytes, void* out);
 
 // The scalar that `rank` gives to a pre-multiplied sum.

@@ -25,8 +25,8 @@ class Inside {
 };
 
 bool is_tiny(const Call& call) {
-  return call.plan != nullptr && call.plan->tiny != nullptr && call.callback == nullptr &&
-         call.start_when == tbcclStartNow &&
+  return call.plan != nullptr && call.plan->tiny != nullptr && call.blocks == nullptr &&
+         call.callback == nullptr && call.start_when == tbcclStartNow &&
          call.count <= kTinyBytes / reduce::size_of(call.reduction.type);
 }
 

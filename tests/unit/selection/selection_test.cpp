@@ -127,7 +127,7 @@ TEST_CASE("overrides are checked") {
   REQUIRE(mentions(checked("rung"), "rung"));
   REQUIRE(mentions(checked("rung"), "direct, halving, twostep, doubling, ring, tree, chain"));
   REQUIRE(mentions(checked("broadcast:ring"), "tree, chain"));
-  REQUIRE(mentions(checked("reduce:ring"), "allreduce"));
+  REQUIRE(mentions(checked("sum:ring"), "allreduce"));
   REQUIRE(mentions(checked("^direct,tree,chain"), "broadcast"));
   REQUIRE_FALSE(checked("allreduce:").ok());
   REQUIRE_FALSE(checked("ring,,tree").ok());
