@@ -14,15 +14,19 @@ constexpr tbcclOperation_t kAll[] = {
     tbcclOpAllToAll,  tbcclOpAllToAllV,  tbcclOpGather,        tbcclOpGatherV,
     tbcclOpScatter,   tbcclOpScatterV,   tbcclOpScan,          tbcclOpExScan};
 constexpr tbcclOperation_t kReduce[] = {tbcclOpAllReduce};
+constexpr tbcclOperation_t kTree[] = {tbcclOpBroadcast, tbcclOpReduce};
 constexpr tbcclOperation_t kBroadcast[] = {tbcclOpBroadcast};
+
+constexpr tbcclOperation_t kRing[] = {tbcclOpAllReduce, tbcclOpAllGather, tbcclOpAllGatherV,
+                                      tbcclOpReduceScatter, tbcclOpReduceScatterV};
 
 constexpr std::array kTable = {
     Algorithm{"direct", kAll, true, true, true, make_direct, cost_direct},
     Algorithm{"halving", kReduce, false, false, false, make_halving, cost_halving},
     Algorithm{"twostep", kReduce, true, true, true, make_twostep, cost_twostep},
     Algorithm{"doubling", kReduceAndBarrier, true, false, false, make_doubling, cost_doubling},
-    Algorithm{"ring", kReduce, false, false, false, make_ring, cost_ring},
-    Algorithm{"tree", kBroadcast, true, false, true, make_tree, cost_tree},
+    Algorithm{"ring", kRing, false, false, false, make_ring, cost_ring},
+    Algorithm{"tree", kTree, true, false, true, make_tree, cost_tree},
     Algorithm{"chain", kBroadcast, true, false, true, make_chain, cost_chain},
 };
 

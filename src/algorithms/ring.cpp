@@ -17,6 +17,8 @@
 // Two ranks: next and prev are the same peer; the directions are told apart by their tags.
 // Cost.  2 (n - 1) latencies; every cable carries (n - 1) / n vectors each way, the lower bound
 //   for a ring.
+#include "algorithms/ring.h"
+
 #include <algorithm>
 
 #include "algorithms/algorithms.h"
@@ -60,6 +62,8 @@ void add_direction(Draft& draft, const Direction& d, int n) {
 
 Schedule make_ring(const Collective& collective, int rank, int size, const schedule::Basis& basis) {
   if (size == 1) return make_alone("ring", collective);
+  if (collective.operation != tbcclOpAllReduce)
+    return make_ring_blocks(collective, rank, size, basis);
   Draft draft("ring", collective, rank, size, 2 * size, false);
   const RingOrder ring = ring_order(basis);
   const int p = ring.position(rank);
@@ -72,9 +76,11 @@ Schedule make_ring(const Collective& collective, int rank, int size, const sched
   return draft.take();
 }
 
-Cost cost_ring(const Collective&, uint64_t bytes, const schedule::Basis& basis) {
+Cost cost_ring(const Collective& collective, uint64_t bytes, const schedule::Basis& basis) {
   const int n = basis.size;
-  const double carried = static_cast<double>(bytes) * (n - 1) / n;  // by a link, each way
+  const bool both = collective.operation == tbcclOpAllReduce;  // scatters, then gathers
+  // By a link, each way.
+  const double carried = static_cast<double>(bytes) * (n - 1) / n / (both ? 1 : 2);
   Load load;
   if (n > 1) {
     const RingOrder ring = ring_order(basis);
@@ -85,12 +91,14 @@ Cost cost_ring(const Collective&, uint64_t bytes, const schedule::Basis& basis) 
       rate = p == 0 ? basis.rate(a, b) : std::min(rate, basis.rate(a, b));
       alpha = std::max(alpha, basis.alpha(a, b));
     }
-    load.steps = 2 * (n - 1);
+    const bool reduces = schedule::reduces(collective.operation);
+    load.steps = (both ? 2 : 1) * (n - 1);
     load.latency = load.steps * alpha;
     // Both directions of two ranks use the one link; likewise a rank's one network.
     const bool shared = n == 2 || (basis.cables.empty() && ranks_per_host(basis) == 1);
     load.wire = carried * (shared ? 2 : 1) / rate;
-    load.busiest = {2.0 * 2 * load.steps, 4 * carried, carried};
+    load.busiest = {2.0 * 2 * load.steps, 4 * carried,
+                    reduces ? (both ? carried : 2 * carried) : 0};
     load.average = load.busiest;
   }
   return price(load, bytes, basis);

@@ -1,4 +1,4 @@
-// Broadcast down a binomial tree: log2 n steps, any n and root.
+// Broadcast down a binomial tree, and reduce up the same tree: log2 n steps, any n and root.
 //
 // Plan.  Let v be the rank counted from the root. v receives from v without its lowest set bit,
 //   and sends to v + b for every power of two b below that bit, the largest subtree first:
@@ -12,7 +12,10 @@
 //       7
 //
 //   A rank passes on every byte as soon as it has it: the engine streams.
-// Cost.  log2 n latencies; the root sends log2 n vectors: for small vectors.
+// Reduce.  The same messages backwards: v combines its own contribution with those of its subtrees,
+//   the smallest first, which is the first to be ready, and sends the sum to its parent. With root
+//   0 that is rank order.
+// Cost.  log2 n latencies; the root sends, or receives, log2 n vectors: for small vectors.
 #include <algorithm>
 #include <bit>
 
@@ -31,8 +34,33 @@ int reach(int v, int n) {
 
 }  // namespace
 
+namespace {
+
+Schedule make_reduce(const Collective& collective, int rank, int size) {
+  Draft draft("tree", collective, rank, size, 1, false);
+  const int v = (rank - collective.root + size) % size;
+  const auto rank_of = [&](int w) { return fixed((w + collective.root) % size); };
+  const bool root = v == 0;
+  const bool leaf = v % 2 == 1 || v + 1 >= size;
+  if (!root && !leaf) draft.scratch_slots(1);
+  const Operand sum = root ? output() : scratch(fixed(draft.kept_slots()));
+  Operand from = draft.own();
+  std::vector<Dep> ready = draft.ready();
+  for (int b = 1; b < reach(v, size) && v + b < size; b *= 2) {
+    const bool last = 2 * b >= reach(v, size) || v + 2 * b >= size;
+    ready = {done(draft.recv_reduce(1, rank_of(v + b), draft.all(), fixed(0), from, sum, false,
+                                    root && last, ready))};
+    from = sum;
+  }
+  if (!root) draft.send(1, rank_of(v - (v & -v)), draft.all(), fixed(0), from, ready);
+  return draft.take();
+}
+
+}  // namespace
+
 Schedule make_tree(const Collective& collective, int rank, int size, const schedule::Basis&) {
   if (size == 1) return make_alone("tree", collective);
+  if (collective.operation == tbcclOpReduce) return make_reduce(collective, rank, size);
   Draft draft("tree", collective, rank, size, 1, true);
   const int v = (rank - collective.root + size) % size;
   const auto rank_of = [&](int w) { return fixed((w + collective.root) % size); };
@@ -73,8 +101,9 @@ Cost cost_tree(const Collective& collective, uint64_t bytes, const schedule::Bas
       hops++;
     }
   load.steps = hops;
-  load.busiest = {static_cast<double>(depth), depth * vector, 0};
-  load.average = {2.0 * (n - 1) / n, 2.0 * (n - 1) / n * vector, 0};
+  const double reduced = collective.operation == tbcclOpReduce ? vector : 0;  // a message
+  load.busiest = {static_cast<double>(depth), depth * vector, depth * reduced};
+  load.average = {2.0 * (n - 1) / n, 2.0 * (n - 1) / n * vector, (n - 1) * reduced / n};
   return price(load, bytes, basis);
 }
 

@@ -64,7 +64,7 @@ TEST_CASE("all operations are right for every number of ranks up to 33") {
   for (int n = 1; n <= 33; n++) check_all(ranks(n), {0, n / 3, n / 2, n - 1});
 }
 
-TEST_CASE("all operations are right for a larger group") { check_all(ranks(64), {0, 37}); }
+TEST_CASE("all operations are right for a larger group") { check_all(ranks(40), {23}); }
 
 TEST_CASE("all operations are right on any cabling") {
   schedule::Basis ring = ranks(4);  // 0 2 1 3
@@ -84,7 +84,7 @@ TEST_CASE("no dependency of a reduction, scan or exchange in place can be left o
   for (const Algorithm& algorithm : algorithms::table())
     for (tbcclOperation_t operation : kOperations) {
       if (!algorithm.serves(operation)) continue;
-      for (int n : {3, 4}) {
+      for (int n : {3, 4, 8}) {
         const Collective c{operation, true, false, 0};
         const auto good = make_all(algorithm, c, ranks(n));
         for (size_t rank = 0; rank < good.size(); rank++)
