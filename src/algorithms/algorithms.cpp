@@ -7,7 +7,7 @@ namespace tbccl::algorithms {
 
 namespace {
 
-constexpr tbcclOperation_t kReduceAndBarrier[] = {tbcclOpAllReduce, tbcclOpBarrier};
+constexpr tbcclOperation_t kDoubling[] = {tbcclOpAllReduce, tbcclOpBarrier, tbcclOpAllGather};
 constexpr tbcclOperation_t kAll[] = {
     tbcclOpAllReduce, tbcclOpBarrier,    tbcclOpBroadcast,     tbcclOpReduce,
     tbcclOpAllGather, tbcclOpAllGatherV, tbcclOpReduceScatter, tbcclOpReduceScatterV,
@@ -24,9 +24,9 @@ constexpr std::array kTable = {
     Algorithm{"direct", kAll, true, true, true, make_direct, cost_direct},
     Algorithm{"halving", kReduce, false, false, false, make_halving, cost_halving},
     Algorithm{"twostep", kReduce, true, true, true, make_twostep, cost_twostep},
-    Algorithm{"doubling", kReduceAndBarrier, true, false, false, make_doubling, cost_doubling},
+    Algorithm{"doubling", kDoubling, true, false, false, make_doubling, cost_doubling},
     Algorithm{"ring", kRing, false, false, false, make_ring, cost_ring},
-    Algorithm{"tree", kTree, true, false, true, make_tree, cost_tree},
+    Algorithm{"tree", kTree, false, false, false, make_tree, cost_tree},
     Algorithm{"chain", kBroadcast, true, false, true, make_chain, cost_chain},
 };
 

@@ -16,6 +16,8 @@
 //   steps is odd; with a single step it sends a copy instead.
 // Cost.  log2 n latencies, a whole vector each: for small vectors. Everything is done twice on
 //   half of all operands, but nothing has to be sent back.
+#include "algorithms/doubling.h"
+
 #include <algorithm>
 #include <optional>
 
@@ -106,6 +108,7 @@ class Exchange {
 
 Schedule make_doubling(const Collective& collective, int rank, int size, const schedule::Basis&) {
   if (size == 1) return make_alone("doubling", collective);
+  if (collective.operation == tbcclOpAllGather) return make_doubling_blocks(collective, rank, size);
   Draft draft("doubling", collective, rank, size, 1, true);
   const Corners corners(size);
   if (corners.is_extra(rank)) {
@@ -129,7 +132,8 @@ Schedule make_doubling(const Collective& collective, int rank, int size, const s
   return draft.take();
 }
 
-Cost cost_doubling(const Collective&, uint64_t bytes, const schedule::Basis& basis) {
+Cost cost_doubling(const Collective& collective, uint64_t bytes, const schedule::Basis& basis) {
+  if (collective.operation == tbcclOpAllGather) return cost_doubling_blocks(bytes, basis);
   const int n = basis.size;
   const double vector = static_cast<double>(bytes);
   const Corners corners(n);
