@@ -78,7 +78,7 @@ TEST_CASE("Types, operators and roots") {
 TEST_CASE("What makes no sense is refused") {
   const std::vector<std::vector<std::string>> lines = {
       {},
-      {"all_gather"},
+      {"all_gatherings"},
       {"all_reduce", "-d", "float", "-o", "band"},
       {"all_reduce", "-d", "complex64", "-o", "min"},
       {"all_reduce", "-d", "float9"},
