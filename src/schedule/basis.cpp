@@ -1,7 +1,8 @@
-// Layout of a serialised basis, little-endian: "TBB2", size i32, deterministic u8, algorithms
+// Layout of a serialised basis, little-endian: "TBB3", size i32, deterministic u8, algorithms
 // (u32 length, bytes), hosts (u32 count, i32 each), cores i32, cables (u32 count, then a i32,
 // b i32, rate f64 each), board u8, local, network, cable and turn (alpha f64, rate f64 each),
-// gamma, cpu_message and cpu_byte (f64), hash u64 of all before it.
+// gamma, cpu_message and cpu_byte (f64), preferences (u32 count, then operation i32, from u64,
+// to u64, algorithm as text each), hash u64 of all before it.
 #include "schedule/basis.h"
 
 #include <algorithm>
@@ -13,11 +14,12 @@ namespace tbccl::schedule {
 
 namespace {
 
-constexpr char kMagic[] = {'T', 'B', 'B', '2'};
+constexpr char kMagic[] = {'T', 'B', 'B', '3'};
 constexpr size_t kMagicBytes = sizeof kMagic;
 constexpr uint32_t kMaxRanks = 1u << 20;
 constexpr uint32_t kMaxCables = 1u << 20;
 constexpr uint32_t kMaxText = 1u << 16;
+constexpr uint32_t kMaxPreferences = 1u << 16;
 
 uint64_t fnv1a(const char* data, size_t bytes) {
   uint64_t h = 0xcbf29ce484222325u;
@@ -138,24 +140,56 @@ bool same_host_number(const Basis& basis, int32_t a, int32_t b) {
 // ones of one machine), and says nothing about who is near whom.
 bool same_host(const Basis& basis, int32_t a, int32_t b) {
   if (!same_host_number(basis, a, b)) return false;
+  if (!basis.index.joints.empty()) {
+    const auto& hosts = basis.index.cabled_hosts;
+    return !std::binary_search(hosts.begin(), hosts.end(), basis.host[static_cast<size_t>(a)]);
+  }
   for (const Cable& c : basis.cables)
     if (same_host_number(basis, a, c.a) && same_host_number(basis, a, c.b)) return false;
   return true;
 }
 
+double rate_or(const Cable& c, double fallback) { return c.rate > 0 ? c.rate : fallback; }
+
 // Ranks without a cable, where there is cabling, meet over a network that is only the last resort,
 // or through others: two hops of the slowest cable, however fast the network may be.
 double network_rate(const Basis& basis) {
   double rate = basis.network.rate;
-  for (const Cable& c : basis.cables)
-    rate = std::min(rate, (c.rate > 0 ? c.rate : basis.cable.rate) / 2);
+  const CableIndex& index = basis.index;
+  if (!index.joints.empty()) {
+    if (index.slowest > 0) rate = std::min(rate, index.slowest / 2);
+    return index.unstated ? std::min(rate, basis.cable.rate / 2) : rate;
+  }
+  for (const Cable& c : basis.cables) rate = std::min(rate, rate_or(c, basis.cable.rate) / 2);
   return rate;
 }
 
+// nullptr: no cable joins them.
+const CableIndex::Joint* joint(const CableIndex& index, int32_t a, int32_t b) {
+  const auto rank = static_cast<size_t>(a);
+  if (rank >= index.joints.size()) return nullptr;
+  const auto& all = index.joints[rank];
+  const auto at = std::lower_bound(all.begin(), all.end(), b,
+                                   [](const auto& j, int32_t peer) { return j.peer < peer; });
+  return at != all.end() && at->peer == b ? &*at : nullptr;
+}
+
 bool has_cable(const Basis& basis, int32_t a, int32_t b) {
+  if (!basis.index.joints.empty()) return joint(basis.index, a, b) != nullptr;
   for (const Cable& c : basis.cables)
     if (same_pair(c, a, b)) return true;
   return false;
+}
+
+double cable_rate(const Basis& basis, int32_t a, int32_t b) {
+  if (!basis.index.joints.empty()) {
+    const CableIndex::Joint* j = joint(basis.index, a, b);
+    return j == nullptr ? 0 : j->stated + j->unstated * basis.cable.rate;
+  }
+  double sum = 0;
+  for (const Cable& c : basis.cables)
+    if (same_pair(c, a, b)) sum += rate_or(c, basis.cable.rate);
+  return sum;
 }
 
 }  // namespace
@@ -167,6 +201,35 @@ void Basis::use_shared_memory(bool everywhere) {
   cpu_message = 500;
   cpu_byte = 0.08;
   gamma = 0.045;
+}
+
+void Basis::index_cables() {
+  index = {};
+  if (cables.empty()) return;
+  index.joints.resize(static_cast<size_t>(size));
+  for (const Cable& c : cables) {
+    index.unstated = index.unstated || c.rate <= 0;
+    if (c.rate > 0) index.slowest = index.slowest > 0 ? std::min(index.slowest, c.rate) : c.rate;
+    if (same_host_number(*this, c.a, c.b))
+      index.cabled_hosts.push_back(host[static_cast<size_t>(c.a)]);
+    for (const auto& [from, to] : {std::pair{c.a, c.b}, std::pair{c.b, c.a}})
+      index.joints[static_cast<size_t>(from)].push_back({to, c.rate > 0 ? 0 : 1, c.rate});
+  }
+  std::sort(index.cabled_hosts.begin(), index.cabled_hosts.end());
+  for (auto& all : index.joints) {
+    std::stable_sort(all.begin(), all.end(),
+                     [](const auto& x, const auto& y) { return x.peer < y.peer; });
+    size_t kept = 0;
+    for (size_t i = 1; i < all.size(); i++) {
+      if (all[i].peer != all[kept].peer) {
+        all[++kept] = all[i];
+      } else {
+        all[kept].unstated += all[i].unstated;
+        all[kept].stated += all[i].stated;
+      }
+    }
+    if (!all.empty()) all.resize(kept + 1);
+  }
 }
 
 std::string Basis::serialize() const {
@@ -187,6 +250,13 @@ std::string Basis::serialize() const {
   w.number(board ? 1 : 0, 1);
   for (const LinkCost* c : {&local, &network, &cable, &turn}) w.cost(*c);
   for (double value : {gamma, cpu_message, cpu_byte}) w.f64(value);
+  w.u32(preferences.size());
+  for (const Preference& p : preferences) {
+    w.i32(p.operation);
+    w.number(p.from, 8);
+    w.number(p.to, 8);
+    w.text(p.algorithm);
+  }
   w.number(fnv1a(w.bytes().data(), w.bytes().size()), 8);
   return std::move(w.bytes());
 }
@@ -216,10 +286,18 @@ Status Basis::parse(const std::string& bytes, Basis* basis) {
   b.board = board == 1;
   for (LinkCost* c : {&b.local, &b.network, &b.cable, &b.turn}) *c = r.cost();
   for (double* value : {&b.gamma, &b.cpu_message, &b.cpu_byte}) *value = r.f64();
+  b.preferences.resize(r.count(kMaxPreferences, 24));
+  for (Preference& p : b.preferences) {
+    p.operation = r.i32();
+    p.from = r.number(8);
+    p.to = r.number(8);
+    p.algorithm = r.text();
+  }
   if (!r.good() || r.left() != 0 || deterministic > 1 || board > 1)
     return unreadable("its length is wrong");
   if (const char* what = why_unusable(b))
     return unreadable(std::string(what) + " in it is out of range");
+  b.index_cables();
   *basis = std::move(b);
   return {};
 }
@@ -237,10 +315,8 @@ Medium Basis::medium(int32_t a, int32_t b) const {
 bool Basis::joined(int32_t a, int32_t b) const { return cables.empty() || has_cable(*this, a, b); }
 
 double Basis::rate(int32_t a, int32_t b) const {
-  double sum = 0;
-  for (const Cable& c : cables)
-    if (same_pair(c, a, b)) sum += c.rate > 0 ? c.rate : cable.rate;
-  if (sum > 0) return sum;  // cables that are given are used, also inside one host
+  if (const double sum = cable_rate(*this, a, b); sum > 0)
+    return sum;  // cables that are given are used, also inside one host
   return same_host(*this, a, b) ? local.rate : network_rate(*this);
 }
 

@@ -27,6 +27,29 @@ struct Cable {
 
 enum class Medium : uint8_t { kCable, kHost, kNetwork };
 
+// An algorithm for a range of sizes, ends included, as a tuning file or a tuner has it.
+struct Preference {
+  int32_t operation = 0;               // tbcclOperation_t
+  uint64_t from = 0, to = UINT64_MAX;  // bytes of the vector
+  std::string algorithm;
+  bool operator==(const Preference&) const = default;
+};
+
+// What Basis::cables say of pairs and hosts, sorted, so that asking does not mean going through
+// all of them. Follows from them, so it is no part of what makes two bases equal.
+struct CableIndex {
+  struct Joint {
+    int32_t peer = 0;
+    int32_t unstated = 0;  // cables whose rate is not given
+    double stated = 0;     // rates of the others together
+  };
+  std::vector<std::vector<Joint>> joints;  // of each rank, by peer; empty: not made
+  std::vector<int32_t> cabled_hosts;       // host numbers that some cable has at both its ends
+  double slowest = 0;                      // of the stated rates; 0: none is
+  bool unstated = false;                   // some cable's rate is not given
+  bool operator==(const CableIndex&) const { return true; }
+};
+
 struct Basis {
   int32_t size = 1;
   bool deterministic = false;
@@ -42,10 +65,14 @@ struct Basis {
   double gamma = 0.08;            // ns per reduced byte
   double cpu_message = 5'000;     // ns of processor time per message, shared by the ranks of a host
   double cpu_byte = 0.075;        // ns of processor time per byte moved, likewise
+  std::vector<Preference> preferences;  // of several that fit, the first counts
+  CableIndex index;                     // optional; see index_cables
   bool operator==(const Basis&) const = default;
 
   // Two ranks of one host reach each other by shared memory: `everywhere` if that is so for all.
   void use_shared_memory(bool everywhere);
+  // Makes what follows fast for many cables; to be called again when cables have changed.
+  void index_cables();
   std::string serialize() const;  // versioned; bytes equal exactly where the bases are equal
   static Status parse(const std::string& bytes, Basis* basis);
   uint64_t hash() const;

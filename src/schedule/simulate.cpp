@@ -7,6 +7,8 @@
 // or when the window of its phase has. Events: begin (a segment takes the first processor), next
 // (it leaves it to the next segment, so that messages take turns), arrive (it takes the
 // receiver's), end.
+//
+// "Rank" is here an actor: a rank of its own, or one that stands for all that behave like it.
 #include "schedule/simulate.h"
 
 #include <fmt/format.h>
@@ -14,6 +16,7 @@
 #include <algorithm>
 #include <queue>
 
+#include "schedule/fold.h"
 #include "schedule/resources.h"
 #include "schedule/steps.h"
 
@@ -64,14 +67,25 @@ struct RankState {
 class Player {
  public:
   Player(std::span<const Steps> steps, const std::vector<std::vector<Meeting>>& meetings,
-         const Basis& basis, std::span<const uint64_t> offsets)
-      : steps_(steps), meetings_(meetings), basis_(basis), offsets_(offsets), resources_(basis) {
+         const Basis& basis, const Fold& actors, std::span<const uint64_t> offsets)
+      : steps_(steps),
+        meetings_(meetings),
+        basis_(basis),
+        offsets_(offsets),
+        resources_(basis, actors) {
     int64_t messages = 1;
     for (const Steps& s : steps)
       for (const Phase& p : s.schedule().phases)
         if (p.kind == Kind::kSend) messages += p.repeat;
     most_segments_ = std::clamp<int64_t>(kSegmentBudget / messages, 1, kMostSegments);
     for (const Steps& s : steps) ranks_.push_back(initial(s));
+  }
+
+  // Notes the steps of one actor.
+  void trace(int32_t actor) {
+    traced_ = actor;
+    trace_.resize(static_cast<size_t>(at(actor).count()));
+    for (size_t i = 0; i < trace_.size(); i++) trace_[i] = {static_cast<int32_t>(i), -1, 0};
   }
 
   Status play(Simulation* result) {
@@ -94,6 +108,7 @@ class Player {
       result->finish.push_back(rank.finish);
       result->ns = std::max(result->ns, rank.finish);
     }
+    result->trace = std::move(trace_);
     return {};
   }
 
@@ -131,10 +146,12 @@ class Player {
       const Phase& p = s.phase(number);
       for (const Dep& dep : p.deps)
         rank.dependents[static_cast<size_t>(dep.phase)].emplace_back(number, dep);
+      // By the range's average length, so that both ends of a message agree also where ranks that
+      // behave alike have pieces of slightly different lengths.
+      const uint64_t length = offsets_.back() / static_cast<uint64_t>(s.schedule().pieces) *
+                              static_cast<uint64_t>(p.pieces);
+      const auto wanted = static_cast<int64_t>((length + kSegmentBytes - 1) / kSegmentBytes);
       for (int32_t i = 0; i < p.repeat; i++) {
-        const auto first = static_cast<size_t>(p.piece.at(i));
-        const uint64_t length = offsets_[first + static_cast<size_t>(p.pieces)] - offsets_[first];
-        const auto wanted = static_cast<int64_t>((length + kSegmentBytes - 1) / kSegmentBytes);
         rank.steps[static_cast<size_t>(s.number(number, i))].segments =
             static_cast<int16_t>(std::clamp<int64_t>(wanted, 1, most_segments_));
       }
@@ -190,6 +207,7 @@ class Player {
     if (s.beginning || s.started == s.segments || !ready(rank, step, s.started)) return;
     if (other.rank >= 0 && !ready(other.rank, other.step, s.started)) return;
     s.beginning = true;
+    if (s.started == 0) note_begin(rank, step, other, now);
     push(now, rank, step, s.started++, Event::kBegin);
   }
 
@@ -197,6 +215,12 @@ class Player {
     const int32_t first = phase_state(rank, number).first_open;
     const int32_t end = std::min(first + kOpenIterations, at(rank).phase(number).repeat);
     for (int32_t i = first; i < end; i++) look_at(rank, at(rank).number(number, i), now);
+  }
+
+  void note_begin(int32_t rank, int32_t step, const Meeting& other, double now) {
+    if (rank == traced_) trace_[static_cast<size_t>(step)].begin = now;
+    if (other.rank >= 0 && other.rank == traced_)
+      trace_[static_cast<size_t>(other.step)].begin = now;
   }
 
   double segment_bytes(const Entry& e) {
@@ -232,8 +256,9 @@ class Player {
     if (p.kind == Kind::kSend) {
       const double work = message_ns(e) + length * basis_.cpu_byte;
       left = resources_.compute(e.rank, e.time, work);
-      push(resources_.carry(e.rank, to.rank, left - work, left, length), e.rank, e.step, e.segment,
-           Event::kArrive);
+      push(resources_.carry(e.rank, p.peer.at(at(e.rank).iteration_of(e.step)), to.rank,
+                            left - work, left, length),
+           e.rank, e.step, e.segment, Event::kArrive);
     } else {
       const int combinations = p.kind == Kind::kFold ? std::max(1, p.sources - 1) : 1;
       left = resources_.compute(e.rank, e.time, length * basis_.gamma * combinations);
@@ -264,6 +289,7 @@ class Player {
     const int32_t number = at(rank).phase_of(step);
     PhaseState& p = phase_state(rank, number);
     StepState& s = state(rank, step);
+    if (rank == traced_) trace_[static_cast<size_t>(step)].end = now;
     s.depth = depth(rank, step);
     p.depth = std::max(p.depth, s.depth);
     p.complete++;
@@ -306,23 +332,68 @@ class Player {
   std::vector<RankState> ranks_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
   uint64_t order_ = 0;
+  int32_t traced_ = -1;
+  std::vector<TracedStep> trace_;
 };
+
+int64_t sends(const Schedule& s) {
+  int64_t messages = 0;
+  for (const Phase& p : s.phases)
+    if (p.kind == Kind::kSend) messages += p.repeat;
+  return messages;
+}
+
+Status too_many(const std::string& algorithm, int64_t messages, int64_t limit) {
+  return {tbcclInvalidArgument,
+          fmt::format("{} takes {} messages here, and no more than {} are simulated", algorithm,
+                      messages, limit)};
+}
+
+// Finds what is to be played: all ranks, or one of each class.
+Status cast(std::span<const Schedule> all, const Collective& collective, const Basis& basis,
+            const SimulateOptions& options, Simulation* result, Fold* actors,
+            std::vector<Steps>* steps, std::vector<std::vector<Meeting>>* meetings) {
+  for (const Schedule& s : all) result->messages += sends(s);
+  const bool folded = result->messages > options.fold_above && fold(all, basis, actors, meetings);
+  if (!folded) *actors = unfolded(basis);
+  int64_t played = 0;
+  for (int32_t rank : actors->ranks) played += sends(all[static_cast<size_t>(rank)]);
+  if (played > options.most_messages)
+    return too_many(all[0].algorithm, played, options.most_messages);
+  for (int32_t rank : actors->ranks) {
+    const Schedule& s = all[static_cast<size_t>(rank)];
+    if (Status status = check_shape(s, collective); !status.ok()) return status;
+    steps->emplace_back(s);
+  }
+  result->actors = static_cast<int32_t>(actors->ranks.size());
+  return folded ? Status() : match(*steps, meetings);
+}
 
 }  // namespace
 
 Status simulate(std::span<const Schedule> all_ranks, const Collective& collective,
-                const Basis& basis, uint64_t count, uint32_t element, Simulation* result) {
+                const Basis& basis, uint64_t count, uint32_t element, Simulation* result,
+                const SimulateOptions& options) {
   *result = {};
   if (all_ranks.empty() || all_ranks.size() != static_cast<size_t>(basis.size))
     return {tbcclInternalError, "a simulation needs one schedule for each rank of the basis"};
-  for (const Schedule& s : all_ranks)
-    if (Status status = check_shape(s, collective); !status.ok()) return status;
-  const std::vector<Steps> steps(all_ranks.begin(), all_ranks.end());
+  Fold actors;
+  std::vector<Steps> steps;
   std::vector<std::vector<Meeting>> meetings;
-  if (Status s = match(steps, &meetings); !s.ok()) return s;
+  if (Status s = cast(all_ranks, collective, basis, options, result, &actors, &steps, &meetings);
+      !s.ok())
+    return s;
   std::vector<uint64_t> offsets(static_cast<size_t>(all_ranks[0].pieces) + 1);
   block_offsets(all_ranks[0], count, element, offsets);
-  return Player(steps, meetings, basis, offsets).play(result);
+  Player player(steps, meetings, basis, actors, offsets);
+  if (options.trace >= 0 && options.trace < basis.size)
+    player.trace(actors.class_of[static_cast<size_t>(options.trace)]);
+  if (Status s = player.play(result); !s.ok()) return s;
+  std::vector<double> finish;
+  for (int32_t actor : actors.class_of)
+    finish.push_back(result->finish[static_cast<size_t>(actor)]);
+  result->finish = std::move(finish);
+  return {};
 }
 
 }  // namespace tbccl::schedule

@@ -21,16 +21,36 @@
 
 namespace tbccl::schedule {
 
+struct TracedStep {
+  int32_t step = 0;  // see Steps
+  double begin = 0;  // ns, when its first segment began
+  double end = 0;    // ns, when it was complete
+};
+
 struct Simulation {
-  double ns = 0;               // when the last rank has finished
-  std::vector<double> finish;  // when each rank has
-  int steps = 0;               // longest chain of messages that wait for each other
+  double ns = 0;                  // when the last rank has finished
+  std::vector<double> finish;     // when each rank has
+  int steps = 0;                  // longest chain of messages that wait for each other
+  int64_t messages = 0;           // of all ranks
+  int32_t actors = 0;             // ranks that were played; the others behave like one of them
+  std::vector<TracedStep> trace;  // of SimulateOptions::trace
+};
+
+struct SimulateOptions {
+  int32_t trace = -1;  // the rank whose steps are noted; -1: nobody's
+  // Where there are more messages than this, one rank of each class of ranks that behave alike is
+  // played (fold.h).
+  int64_t fold_above = 200'000;
+  // More are refused: minutes, and gigabytes.
+  int64_t most_messages = 2'000'000;
 };
 
 // all_ranks[r] is rank r's schedule; `count` as a caller of the operation gives it: elements of
-// one block. InternalError if they do not fit together or get stuck.
-// Takes seconds for a million messages; n = 1024 is meant to be used.
+// one block. InternalError if they do not fit together or get stuck, InvalidArgument if there are
+// too many messages to play. Seconds for a million messages; four thousand ranks on a regular
+// cabling take a second.
 Status simulate(std::span<const Schedule> all_ranks, const Collective& collective,
-                const Basis& basis, uint64_t count, uint32_t element, Simulation* result);
+                const Basis& basis, uint64_t count, uint32_t element, Simulation* result,
+                const SimulateOptions& options = {});
 
 }  // namespace tbccl::schedule

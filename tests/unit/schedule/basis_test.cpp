@@ -20,6 +20,8 @@ Basis sample() {
   b.cables = {{0, 2, 5.0}, {2, 0, 2.5}, {1, 3, 0}};
   b.gamma = 0.25;
   b.board = true;
+  b.preferences = {{tbcclOpAllReduce, 0, 4096, "direct"},
+                   {tbcclOpBroadcast, 1, UINT64_MAX, "tree"}};
   return b;
 }
 
@@ -37,6 +39,9 @@ TEST_CASE("a basis survives the wire") {
   Basis other = sample();
   other.cables[0].rate = 5.5;
   REQUIRE(other.hash() != sample().hash());
+  other = sample();
+  other.preferences[0].to++;
+  REQUIRE(other.hash() != sample().hash());
 }
 
 TEST_CASE("a damaged basis is refused and leaves the result alone") {
@@ -52,7 +57,7 @@ TEST_CASE("a damaged basis is refused and leaves the result alone") {
   REQUIRE_FALSE(Basis::parse(good + "x", &untouched).ok());
   std::mt19937 random(1);
   for (int i = 0; i < 2000; i++) {
-    std::string garbage = "TBB2";
+    std::string garbage = "TBB3";
     for (unsigned k = random() % 200; k > 0; k--) garbage.push_back(static_cast<char>(random()));
     REQUIRE_FALSE(Basis::parse(garbage, &untouched).ok());
   }
@@ -97,4 +102,32 @@ TEST_CASE("cables add up and come before the host, the host before the network")
   plain.size = 2;
   REQUIRE(plain.joined(0, 1));
   REQUIRE(plain.medium(0, 1) == Medium::kNetwork);
+}
+
+TEST_CASE("an index of the cables changes no answer") {
+  std::mt19937 random(7);
+  for (int round = 0; round < 40; round++) {
+    Basis plain;
+    plain.size = 2 + static_cast<int32_t>(random() % 7);
+    const auto rank = [&] {
+      return static_cast<int32_t>(random() % static_cast<unsigned>(plain.size));
+    };
+    for (int32_t r = 0; r < plain.size; r++)
+      plain.host.push_back(static_cast<int32_t>(random() % 3));
+    for (unsigned k = random() % 10; k > 0; k--) {
+      const int32_t a = rank(), b = rank();
+      if (a != b) plain.cables.push_back({a, b, static_cast<double>(random() % 4)});
+    }
+    Basis indexed = plain;
+    indexed.index_cables();
+    REQUIRE(indexed == plain);
+    REQUIRE(indexed.hash() == plain.hash());
+    for (int32_t a = 0; a < plain.size; a++)
+      for (int32_t b = 0; b < plain.size; b++) {
+        if (a == b) continue;
+        REQUIRE(indexed.rate(a, b) == plain.rate(a, b));
+        REQUIRE(indexed.medium(a, b) == plain.medium(a, b));
+        REQUIRE(indexed.joined(a, b) == plain.joined(a, b));
+      }
+  }
 }
