@@ -49,8 +49,24 @@ Status nothing_left(const Question& question, const schedule::Basis& basis,
   return {tbcclInvalidArgument, std::move(text)};
 }
 
-const char* why_chosen(const Choice& choice, const schedule::Basis& basis,
+// What the tuning file or the tuner says, if it may be followed; nullptr: nothing.
+const Candidate* preferred(const Question& question, const schedule::Basis& basis,
+                           const std::vector<Candidate>& candidates) {
+  const uint64_t bytes = bytes_of(question, basis);
+  for (const schedule::Preference& p : basis.preferences) {
+    if (p.operation != static_cast<int32_t>(question.collective.operation) || bytes < p.from ||
+        bytes > p.to)
+      continue;
+    for (const Candidate& c : candidates)
+      if (c.eligible && c.algorithm == p.algorithm) return &c;
+  }
+  return nullptr;
+}
+
+const char* why_chosen(const Question& question, const Choice& choice, const schedule::Basis& basis,
                        const Override& override) {
+  if (preferred(question, basis, choice.candidates) != nullptr)
+    return "the tuning file (or the tuner) says so for this size";
   const auto eligible = std::count_if(choice.candidates.begin(), choice.candidates.end(),
                                       [](const Candidate& c) { return c.eligible; });
   if (eligible > 1) return "the least predicted time";
@@ -64,10 +80,11 @@ const char* why_chosen(const Choice& choice, const schedule::Basis& basis,
 Status choose(const Question& question, const schedule::Basis& basis, Choice* choice) {
   choice->algorithm.clear();
   choice->candidates.clear();
-  Override override;
-  if (Status s = override_for(basis.algorithms, question.collective.operation, &override); !s.ok())
-    return s;
   const uint64_t bytes = bytes_of(question, basis);
+  Override override;
+  if (Status s = override_for(basis.algorithms, question.collective.operation, bytes, &override);
+      !s.ok())
+    return s;
   const Candidate* best = nullptr;
   choice->candidates.reserve(algorithms::table().size());  // `best` points into it
   for (const Algorithm& algorithm : algorithms::table()) {
@@ -83,6 +100,7 @@ Status choose(const Question& question, const schedule::Basis& basis, Choice* ch
     if (c.eligible && (best == nullptr || c.predicted_ns < best->predicted_ns)) best = &c;
   }
   if (best == nullptr) return nothing_left(question, basis, choice->candidates);
+  if (const Candidate* other = preferred(question, basis, choice->candidates)) best = other;
   choice->algorithm = best->algorithm;
   return {};
 }
@@ -123,9 +141,11 @@ std::string explain(const Question& question, const schedule::Basis& basis) {
     return text;
   }
   Override override;
-  if (Status s = override_for(basis.algorithms, question.collective.operation, &override); !s.ok())
+  if (Status s = override_for(basis.algorithms, question.collective.operation, bytes, &override);
+      !s.ok())
     return text + "# " + s.text() + "\n";
-  fmt::format_to(out, "# chosen: {}: {}\n", choice.algorithm, why_chosen(choice, basis, override));
+  fmt::format_to(out, "# chosen: {}: {}\n", choice.algorithm,
+                 why_chosen(question, choice, basis, override));
   return text;
 }
 

@@ -34,7 +34,8 @@ struct Choice {
   std::vector<Candidate> candidates;  // all that serve the operation, in order of preference
 };
 
-// The eligible candidate with the least predicted time, of equal ones the first. InvalidArgument
+// The eligible candidate that Basis::preferences names for this size; otherwise the one with the
+// least predicted time, of equal ones the first. InvalidArgument
 // if Basis::algorithms leaves none or cannot be read; `choice` then still holds the candidates.
 // A few microseconds where rank order is a good ring; cache the result all the same.
 Status choose(const Question& question, const schedule::Basis& basis, Choice* choice);
@@ -44,10 +45,12 @@ Status choose(const Question& question, const schedule::Basis& basis, Choice* ch
 schedule::Schedule make(const std::string& algorithm, const schedule::Collective& collective,
                         int rank, const schedule::Basis& basis);
 
-// Checks TBCCL_ALGO's grammar: sections separated by ';', each `[operation:][^]name,name,...`.
-// A section without an operation speaks for every operation that one of its names serves; '^'
-// excludes the names; of several sections for one operation the last counts. InvalidArgument says
-// what is wrong and which names are possible. Empty: no restriction.
+// Checks TBCCL_ALGO's grammar: sections separated by ';', each `[operation:][^]name,name,...`, as
+// NCCL has it, where a name may be followed by the sizes it is for, in bytes of the vector, both
+// ends included: `allreduce:ring@1M-,direct@-4K;broadcast:tree`. At sizes that a section says
+// nothing of, the choice is free. A section without an operation speaks for every operation that
+// one of its names serves; '^' excludes the names; of several sections for one operation the last
+// counts. InvalidArgument says what is wrong and which names are possible. Empty: no restriction.
 Status check_overrides(const std::string& grammar);
 
 // The candidates, their predicted times, the choice and why, as text of several lines.

@@ -1,5 +1,6 @@
 #include "selection/selection.h"
 
+#include "algorithms/algorithms.h"
 #include "schedule/verify.h"
 #include "unit/catch.h"
 
@@ -117,6 +118,62 @@ TEST_CASE("overrides follow NCCL's grammar") {
   REQUIRE(chosen(reduce(2), basis) == "twostep");
   basis.algorithms = " All_Reduce : ring ; all-reduce: ^ring, twostep, direct, doubling ;";
   REQUIRE(chosen(reduce(2), basis) == "halving");
+}
+
+TEST_CASE("overrides may be for some sizes only") {
+  schedule::Basis basis = one_host(4);
+  basis.algorithms = "allreduce:ring@1M-,twostep@-4K;broadcast:^direct@-1K,tree";
+  REQUIRE(chosen(reduce(1), basis) == "twostep");
+  REQUIRE(chosen(reduce(1024), basis) == "twostep");
+  REQUIRE(chosen(reduce(1025), basis) == chosen(reduce(1025), one_host(4)));
+  REQUIRE(chosen(reduce((1 << 18) - 1), basis) == chosen(reduce((1 << 18) - 1), one_host(4)));
+  REQUIRE(chosen(reduce(1 << 18), basis) == "ring");
+  REQUIRE(chosen(broadcast(1), basis) == "chain");
+  REQUIRE(chosen(broadcast(1 << 20), basis) != "tree");
+  for (const char* good : {"allreduce:ring@4K-64K", "ring@1G-", "tree@-8", "^ring@0-0,tree"})
+    REQUIRE(checked(good).ok());
+  for (const char* bad : {"ring@", "ring@-", "ring@4K", "ring@2K-1K", "ring@x-", "@1K-",
+                          "broadcast:^direct@-1M,tree@1K-,chain@1K-2K"})
+    REQUIRE_FALSE(checked(bad).ok());
+  REQUIRE(mentions(checked("ring@5"), "@4K-1M"));
+}
+
+TEST_CASE("preferences come before predictions, and after what may not be") {
+  schedule::Basis basis = one_host(4);
+  basis.preferences = {{tbcclOpAllReduce, 0, 4096, "ring"},
+                       {tbcclOpAllReduce, 4000, 8000, "halving"},
+                       {tbcclOpBroadcast, 0, UINT64_MAX, "chain"}};
+  REQUIRE(chosen(reduce(1), basis) == "ring");
+  REQUIRE(chosen(reduce(1024), basis) == "ring");
+  REQUIRE(chosen(reduce(1025), basis) == "halving");
+  REQUIRE(chosen(reduce(1 << 20), basis) == chosen(reduce(1 << 20), one_host(4)));
+  REQUIRE(chosen(broadcast(1), basis) == "chain");
+  REQUIRE(selection::explain(reduce(1), basis).find("tuning file") != std::string::npos);
+  Question ordered = reduce(1020);  // a ring does not keep rank order, nor does halving
+  ordered.needs_rank_order = true;
+  REQUIRE(chosen(ordered, basis) == chosen(ordered, one_host(4)));
+  basis.algorithms = "allreduce:^ring";
+  REQUIRE(chosen(reduce(1), basis) != "ring");
+  basis.algorithms.clear();
+  basis.deterministic = true;
+  const std::string name = chosen(reduce(1), basis);
+  REQUIRE((name == "direct" || name == "twostep"));
+}
+
+TEST_CASE("deterministic: every operation's choice has one fold, at every size and shape") {
+  for (tbcclOperation_t operation : {tbcclOpAllReduce, tbcclOpBroadcast, tbcclOpBarrier})
+    for (int n : {1, 2, 3, 5, 8})
+      for (uint64_t count = 0; count < uint64_t{1} << 26; count = count * 16 + 1) {
+        schedule::Basis basis = one_host(n);
+        basis.deterministic = true;
+        Question q = reduce(count);
+        q.collective.operation = operation;
+        for (int cabled = 0; cabled < 2; cabled++) {
+          const algorithms::Algorithm* a = algorithms::find(chosen(q, basis));
+          REQUIRE(a->one_fold);
+          for (int r = 0; r < n && n > 2; r++) basis.cables.push_back({r, (r + 1) % n, 1.0});
+        }
+      }
 }
 
 TEST_CASE("overrides are checked") {
