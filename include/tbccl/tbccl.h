@@ -113,6 +113,28 @@ typedef struct {
 #define TBCCL_UNSET_INT ((int)0x80000000)
 #define TBCCL_UNSET_I64 INT64_MIN
 
+/* What a tuner is asked: which algorithm a group of `nranks` is to use for an operation (a
+ * tbcclOperation_t) on vectors of minBytes to maxBytes. Candidates are in the order of the library's
+ * preference where predictions are equal. */
+typedef struct {
+  size_t size; /* of this structure; new fields are only ever appended */
+  int operation;
+  int nranks;
+  size_t minBytes; /* size classes: 0 to 1, 2 to 3, 4 to 7, ... */
+  size_t maxBytes; /* SIZE_MAX in the last class */
+  int candidates;
+  const char* const* algorithms; /* names, as in TBCCL_ALGO */
+  const double* predictedNs;     /* of minBytes */
+  int libraryChoice;             /* index of what the library would take */
+} tbcclTunerQuestion_t;
+
+/* Returns the index of a candidate, or a negative number: the library chooses. Asked on rank 0 only,
+ * on the thread that makes the communicator and before that call returns, once for every operation
+ * and size class; all ranks then follow the answers. Must not call tbccl. TBCCL_ALGO, deterministic
+ * and operators that do not commute come before it: where they forbid its answer, the library
+ * chooses. */
+typedef int (*tbcclTuner_t)(void* context, const tbcclTunerQuestion_t* question);
+
 /*
  * Options of one communicator. Start from TBCCL_CONFIG_INITIALIZER, which marks every field as
  * "not set"; a field that is not set comes from the environment (TBCCL_...), then from the
@@ -130,12 +152,15 @@ typedef struct {
   const char* transports;   /* "tcp,shm" or "^verbs".          TBCCL_TRANSPORT */
   const char* cabling;      /* path of a cabling file.         TBCCL_CABLING */
   const char* commName;     /* appears in messages and logs */
+  const char* tuning;       /* path of a tuning file, read on rank 0. TBCCL_TUNING */
+  tbcclTuner_t tuner;       /* rank 0's; its answers come before the tuning file's */
+  void* tunerContext;
 } tbcclConfig_t;
 
 #define TBCCL_CONFIG_INITIALIZER                                                    \
   {                                                                                 \
     sizeof(tbcclConfig_t), TBCCL_CONFIG_MAGIC, TBCCL_VERSION_CODE, TBCCL_UNSET_I64, \
-        TBCCL_UNSET_I64, TBCCL_UNSET_INT, NULL, NULL, NULL, NULL                    \
+        TBCCL_UNSET_I64, TBCCL_UNSET_INT, NULL, NULL, NULL, NULL, NULL, NULL, NULL  \
   }
 
 /* ---- version and errors -------------------------------------------------------------------- */

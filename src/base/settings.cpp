@@ -81,12 +81,15 @@ const Variable kVariables[] = {
      "1: results depend on inputs, type, operator and number of ranks only",
      [](Settings& s, std::string_view v) { return store(parse_count(v, 1), 0, &s.deterministic); }},
     {"TBCCL_ALGO", kText, "",
-     "algorithms to use or (^) to avoid, by operation: allreduce:ring;broadcast:^tree",
+     "algorithms to use or (^) to avoid, by operation and size: allreduce:ring@1M-;broadcast:^tree",
      [](Settings& s, std::string_view v) { return store_text(v, &s.algorithms); }},
     {"TBCCL_TRANSPORT", kText, "", "transports to use (tcp,shm) or to avoid (^verbs)",
      [](Settings& s, std::string_view v) { return store_text(v, &s.transports); }},
     {"TBCCL_CABLING", "the path of a file", "", "JSON file that describes the cables",
      [](Settings& s, std::string_view v) { return store_text(v, &s.cabling); }},
+    {"TBCCL_TUNING", "the path of a file", "",
+     "JSON file with measured costs and choices, written by tbccl-perf --tune",
+     [](Settings& s, std::string_view v) { return store_text(v, &s.tuning); }},
     {"TBCCL_RENDEZVOUS", "host:port or [IPv6]:port", "", "where the ranks meet; rank 0 listens",
      [](Settings& s, std::string_view v) { return store_text(v, &s.rendezvous); }},
     {"TBCCL_RANK", "a whole number from 0 to 1048575", "", "this process's rank",
@@ -266,6 +269,11 @@ Status Settings::apply(const tbcclConfig_t* config, Settings* settings) {
   if (known.transports != nullptr) result.transports = known.transports;
   if (known.cabling != nullptr) result.cabling = known.cabling;
   if (known.commName != nullptr) result.comm_name = known.commName;
+  if (known.tuning != nullptr) result.tuning = known.tuning;
+  if (known.tuner != nullptr) {
+    result.tuner = known.tuner;
+    result.tuner_context = known.tunerContext;
+  }
   *settings = std::move(result);
   return {};
 }

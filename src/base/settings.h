@@ -25,7 +25,10 @@ struct Settings {
   std::string socket_interface;                  // TBCCL_SOCKET_IFNAME
   std::string port_range;                        // TBCCL_PORT_RANGE, "first-last"
   std::string secret;                            // TBCCL_SECRET
+  std::string tuning;                            // TBCCL_TUNING
   std::string comm_name;
+  tbcclTuner_t tuner = nullptr;
+  void* tuner_context = nullptr;
   uint64_t spin_ns = 20'000;    // TBCCL_SPIN_US
   uint64_t yield_ns = 200'000;  // TBCCL_YIELD_US
   uint32_t segment_bytes = 0;   // TBCCL_SEGMENT, 0: the transport's best

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "comm/wire.h"
+#include "selection/tuning.h"
 #include "shm/shm.h"
 #include "tcp/tcp.h"
 #include "topology/host.h"
@@ -19,25 +20,25 @@
 namespace tbccl::comm {
 namespace {
 
-constexpr uint64_t kIntroductionVersion = 2;
+constexpr uint64_t kIntroductionVersion = 3;
 constexpr uint32_t kNetworkTrunk = 1u << 16;  // trunk ids below are the numbers of cables
 constexpr uint32_t kSharedTrunk = 1u << 17;
-constexpr size_t kMaxCablingBytes = 1u << 20;
+constexpr size_t kMaxFileBytes = 1u << 20;
 constexpr const char* kReady = "ready";
 constexpr const char* kOnBoard = "ready, on the board";
 
-Status read_file(const std::string& path, std::string* text) {
+// `what`: "TBCCL_CABLING", ...
+Status read_file(const char* what, const std::string& path, std::string* text) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream content;
   if (!file || !(content << file.rdbuf())) {
     return {tbcclInvalidArgument,
-            fmt::format("TBCCL_CABLING: cannot read {}; give the path of a cabling file", path)};
+            fmt::format("{}: cannot read {}; check the path and its permissions", what, path)};
   }
   *text = content.str();
-  if (text->size() > kMaxCablingBytes) {
-    return {tbcclInvalidArgument,
-            fmt::format("TBCCL_CABLING: {} has {} bytes; a cabling file has at most 1 MiB", path,
-                        text->size())};
+  if (text->size() > kMaxFileBytes) {
+    return {tbcclInvalidArgument, fmt::format("{}: {} has {} bytes; such a file has at most 1 MiB",
+                                              what, path, text->size())};
   }
   return {};
 }
@@ -118,7 +119,15 @@ Status BringUp::introduce() {
   }
   if (Status status = selection::check_overrides(settings.algorithms); !status.ok()) return status;
   if (!settings.cabling.empty()) {
-    if (Status status = read_file(settings.cabling, &cabling_text_); !status.ok()) return status;
+    if (Status status = read_file("TBCCL_CABLING", settings.cabling, &cabling_text_);
+        !status.ok()) {
+      return status;
+    }
+  }
+  if (!settings.tuning.empty() && c_.rank_ == 0) {
+    Status status = read_file("TBCCL_TUNING", settings.tuning, &tuning_text_);
+    if (status.ok()) status = selection::check_tuning(tuning_text_, settings.tuning);
+    if (!status.ok()) return status;
   }
 
   std::vector<std::string> all(1);
@@ -131,6 +140,8 @@ Status BringUp::introduce() {
                .number(geteuid())
                .text(settings.algorithms)
                .text(cabling_text_)
+               .text(tuning_text_)
+               .number(settings.tuner != nullptr ? 1 : 0)
                .take();
   if (c_.size_ > 1) {
     const std::string mine = all[0];
@@ -149,6 +160,8 @@ Status BringUp::introduce() {
     users_.push_back(reader.number());
     const std::string algorithms = reader.text();
     const std::string cabling = reader.text();
+    const std::string tuning = reader.text();
+    const bool tuner = reader.number() != 0;
     if (!reader.finished() || version != kIntroductionVersion) {
       return {tbcclInvalidUsage,
               fmt::format("rank {} runs another version of tbccl; install the same one on every "
@@ -169,6 +182,8 @@ Status BringUp::introduce() {
         log::warn("rank {}: its cabling file differs from rank 0's, which is used", c_.rank_);
       }
       cabling_text_ = cabling;
+      tuning_text_ = tuning;
+      has_tuner_ = tuner;
     } else if (rank == c_.rank_ &&
                (deterministic != basis.deterministic || algorithms != basis.algorithms)) {
       log::warn(
@@ -193,6 +208,7 @@ Status BringUp::introduce() {
     for (int b = 0; b < a; ++b) any = any || wants_shared(a, b);
   }
   if (any) basis.use_shared_memory(every_pair(&BringUp::wants_shared));
+  if (Status status = tune(); !status.ok()) return status;
   c_.basis_hash_ = basis.hash();
   c_.plans_ = std::make_unique<PlanCache>(basis, c_.rank_);
   f_.rates_ = std::make_unique<RateWatch>(basis, c_.rank_);

@@ -2,7 +2,8 @@
 //
 //   1. meet        all ranks find each other                              (bootstrap/)
 //   2. introduce   hosts, cores and settings are exchanged; rank 0's cabling, algorithm choice and
-//                  costs become everybody's basis, differences are reported
+//                  costs (a tuning file's, a tuner's choices) become everybody's basis,
+//                  differences are reported
 //   3. listen      one listener per address that a trunk ends at; handles are exchanged
 //   4. connect     trunks per pair: shared memory within a host without cables; else one per
 //                  cable, and one over the rendezvous network, which is a fallback where the pair
@@ -30,6 +31,7 @@ class BringUp {
  private:
   Status meet();
   Status introduce();
+  Status tune();
   Status make_lane();
   Status listen();
   Status connect();
@@ -50,6 +52,8 @@ class BringUp {
   const bootstrap::MeetingPoint& where_;
   const uint64_t deadline_;
   std::string cabling_text_;                 // rank 0's file
+  std::string tuning_text_;                  // likewise
+  bool has_tuner_ = false;                   // rank 0 has
   std::vector<topology::CableSpec> cables_;  // of the whole job
   std::vector<int> uncabled_;                // peers without a cable, where there are cables
   std::vector<std::string> hosts_;           // identity of each rank's host

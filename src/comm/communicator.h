@@ -88,6 +88,7 @@ class Communicator {
   int size() const { return size_; }
   uint32_t number() const { return number_; }
   const Settings& settings() const { return settings_; }
+  const schedule::Basis& basis() const { return basis_; }
   Operators& operators() { return operators_; }
   engine::Lane& lane() { return family_->lane(); }
   engine::Channel* channel() { return channel_; }

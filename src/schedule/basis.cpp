@@ -2,7 +2,7 @@
 // (u32 length, bytes), hosts (u32 count, i32 each), cores i32, cables (u32 count, then a i32,
 // b i32, rate f64 each), board u8, local, network, cable and turn (alpha f64, rate f64 each),
 // gamma, cpu_message and cpu_byte (f64), preferences (u32 count, then operation i32, from u64,
-// to u64, algorithm as text each), hash u64 of all before it.
+// to u64, algorithm as text, ranks i32 each), hash u64 of all before it.
 #include "schedule/basis.h"
 
 #include <algorithm>
@@ -256,6 +256,7 @@ std::string Basis::serialize() const {
     w.number(p.from, 8);
     w.number(p.to, 8);
     w.text(p.algorithm);
+    w.i32(p.ranks);
   }
   w.number(fnv1a(w.bytes().data(), w.bytes().size()), 8);
   return std::move(w.bytes());
@@ -286,12 +287,13 @@ Status Basis::parse(const std::string& bytes, Basis* basis) {
   b.board = board == 1;
   for (LinkCost* c : {&b.local, &b.network, &b.cable, &b.turn}) *c = r.cost();
   for (double* value : {&b.gamma, &b.cpu_message, &b.cpu_byte}) *value = r.f64();
-  b.preferences.resize(r.count(kMaxPreferences, 24));
+  b.preferences.resize(r.count(kMaxPreferences, 28));
   for (Preference& p : b.preferences) {
     p.operation = r.i32();
     p.from = r.number(8);
     p.to = r.number(8);
     p.algorithm = r.text();
+    p.ranks = r.i32();
   }
   if (!r.good() || r.left() != 0 || deterministic > 1 || board > 1)
     return unreadable("its length is wrong");

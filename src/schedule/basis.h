@@ -32,6 +32,7 @@ struct Preference {
   int32_t operation = 0;               // tbcclOperation_t
   uint64_t from = 0, to = UINT64_MAX;  // bytes of the vector
   std::string algorithm;
+  int32_t ranks = 0;  // size of the groups it is for; 0: all
   bool operator==(const Preference&) const = default;
 };
 

@@ -209,6 +209,12 @@ bool find_operation(std::string_view written, tbcclOperation_t* operation) {
   return found != nullptr;
 }
 
+std::vector<tbcclOperation_t> operations() {
+  std::vector<tbcclOperation_t> all;
+  for (const Operation& o : kOperations) all.push_back(o.operation);
+  return all;
+}
+
 std::string operation_keys() {
   std::string text;
   for (const Operation& o : kOperations) text += (text.empty() ? "" : ", ") + std::string(o.key);

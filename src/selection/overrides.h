@@ -20,6 +20,8 @@ const char* operation_key(tbcclOperation_t operation);
 bool find_operation(std::string_view written, tbcclOperation_t* operation);
 // Likewise an algorithm, by its name in the table; nullptr: there is none.
 const algorithms::Algorithm* find_written(std::string_view written);
+// Those with a choice of algorithms.
+std::vector<tbcclOperation_t> operations();
 // "allreduce, broadcast, ...", for messages.
 std::string operation_keys();
 

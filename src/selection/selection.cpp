@@ -55,7 +55,7 @@ const Candidate* preferred(const Question& question, const schedule::Basis& basi
   const uint64_t bytes = bytes_of(question, basis);
   for (const schedule::Preference& p : basis.preferences) {
     if (p.operation != static_cast<int32_t>(question.collective.operation) || bytes < p.from ||
-        bytes > p.to)
+        bytes > p.to || (p.ranks != 0 && p.ranks != basis.size))
       continue;
     for (const Candidate& c : candidates)
       if (c.eligible && c.algorithm == p.algorithm) return &c;

@@ -52,6 +52,9 @@ void check_equal(const Settings& a, const Settings& b) {
   REQUIRE(a.port_range == b.port_range);
   REQUIRE(a.secret == b.secret);
   REQUIRE(a.comm_name == b.comm_name);
+  REQUIRE(a.tuning == b.tuning);
+  REQUIRE(a.tuner == b.tuner);
+  REQUIRE(a.tuner_context == b.tuner_context);
   REQUIRE(a.spin_ns == b.spin_ns);
   REQUIRE(a.yield_ns == b.yield_ns);
   REQUIRE(a.segment_bytes == b.segment_bytes);
@@ -72,6 +75,7 @@ TEST_CASE("settings: every variable reaches its field") {
       {"TBCCL_ALGO", "allreduce:ring"},
       {"TBCCL_TRANSPORT", "^verbs"},
       {"TBCCL_CABLING", "/tmp/c.json"},
+      {"TBCCL_TUNING", "/tmp/t.json"},
       {"TBCCL_RENDEZVOUS", "[::1]:999"},
       {"TBCCL_RANK", "3"},
       {"TBCCL_SIZE", "4"},
@@ -92,6 +96,7 @@ TEST_CASE("settings: every variable reaches its field") {
   expected.algorithms = "allreduce:ring";
   expected.transports = "^verbs";
   expected.cabling = "/tmp/c.json";
+  expected.tuning = "/tmp/t.json";
   expected.rendezvous = "[::1]:999";
   expected.rank = 3;
   expected.size = 4;
@@ -129,7 +134,7 @@ TEST_CASE("settings: the defaults in the table are the defaults of the structure
     INFO(name << " default " << value);
     if (value != "not set") REQUIRE(set_variable(name, value, &s).ok());
   }
-  REQUIRE(rows == 17);
+  REQUIRE(rows == 18);
   check_equal(s, Settings{});
 }
 

@@ -142,7 +142,8 @@ TEST_CASE("preferences come before predictions, and after what may not be") {
   schedule::Basis basis = one_host(4);
   basis.preferences = {{tbcclOpAllReduce, 0, 4096, "ring"},
                        {tbcclOpAllReduce, 4000, 8000, "halving"},
-                       {tbcclOpBroadcast, 0, UINT64_MAX, "chain"}};
+                       {tbcclOpBroadcast, 0, UINT64_MAX, "tree", 3},
+                       {tbcclOpBroadcast, 0, UINT64_MAX, "chain", 4}};
   REQUIRE(chosen(reduce(1), basis) == "ring");
   REQUIRE(chosen(reduce(1024), basis) == "ring");
   REQUIRE(chosen(reduce(1025), basis) == "halving");
