@@ -95,6 +95,20 @@ Status write_all(int file, const std::string& text) {
   return {};
 }
 
+// Opens `path`, or path.1, path.2, ... if it exists.
+Status create_new(const std::string& path, int* file) {
+  for (int suffix = 0; suffix < kMostSuffixes; ++suffix) {
+    const std::string name = suffix == 0 ? path : fmt::format("{}.{}", path, suffix);
+    *file = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (*file >= 0) return {};
+    if (errno != EEXIST) {
+      return {tbcclSystemError, fmt::format("cannot create {}: {}", name, std::strerror(errno))};
+    }
+  }
+  return {tbcclSystemError, fmt::format("{} and {} files named after it exist already; remove some",
+                                        path, kMostSuffixes - 1)};
+}
+
 }  // namespace
 
 struct JsonFile::State {
@@ -110,18 +124,7 @@ JsonFile::~JsonFile() {
 
 bool JsonFile::is_open() const { return state_->file >= 0; }
 
-Status JsonFile::create(const std::string& path) {
-  for (int suffix = 0; suffix < kMostSuffixes; ++suffix) {
-    const std::string name = suffix == 0 ? path : fmt::format("{}.{}", path, suffix);
-    state_->file = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (state_->file >= 0) return {};
-    if (errno != EEXIST) {
-      return {tbcclSystemError, fmt::format("cannot create {}: {}", name, std::strerror(errno))};
-    }
-  }
-  return {tbcclSystemError, fmt::format("{} and {} files named after it exist already; remove some",
-                                        path, kMostSuffixes - 1)};
-}
+Status JsonFile::create(const std::string& path) { return create_new(path, &state_->file); }
 
 void JsonFile::begin(const Options& options, const std::vector<std::string>& arguments,
                      const std::vector<RankInfo>& ranks) {
@@ -167,6 +170,14 @@ Status JsonFile::finish(const Summary& summary) {
   root["errors"] = errors;
   root["end_time"] = time_text();
   return write_all(state_->file, root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+Status write_json(const std::string& path, const std::string& text) {
+  int file = -1;
+  if (Status status = create_new(path, &file); !status.ok()) return status;
+  const Status status = write_all(file, text);
+  close(file);
+  return status;
 }
 
 std::string time_text() {

@@ -31,6 +31,9 @@ class JsonFile {
   std::unique_ptr<State> state_;
 };
 
+// A whole file at once, under the name that create() would give it.
+Status write_json(const std::string& path, const std::string& text);
+
 // Local time as 2026-01-31 23:59:59.
 std::string time_text();
 

@@ -96,6 +96,21 @@ void add_options(CLI::App& app, Raw* raw, Options* o) {
                  "write the results as JSON too; if the file exists, to FILE.1, FILE.2, ...");
   app.add_flag("--explain", o->explain,
                "print the candidate algorithms, their predicted times and the choice; run nothing");
+  app.add_option("--simulate", o->simulate,
+                 "predict instead: every algorithm on a topology that need not exist, against its "
+                 "lower bound; ring:8, mesh:4,missing=0-1, chain:4, star:5, torus:4x4, "
+                 "two-level:4x8, network:64 or host:8, each with rate=5GB/s, alpha=25us, k=2, "
+                 "extra=0-2, cores=8; or a cabling file");
+  app.add_option("--steps", o->steps,
+                 "with --simulate: list this rank's steps, with their times, at the largest size")
+      ->check(CLI::Range(0, 4095));
+  app.add_flag("--matrix", o->matrix,
+               "print the predicted time of every algorithm, size and collective; run nothing");
+  app.add_option("--tune", o->tune,
+                 "measure every algorithm on this group, fit the costs, and write a tuning file");
+  app.add_flag("--check-selection", o->check_selection,
+               "measure every algorithm on this group: is the chosen one within 15 % of the best, "
+               "and does twice the size take at least 0.9 times as long?");
   app.add_option("--child", o->parent)->group("");
 }
 
@@ -121,7 +136,19 @@ std::string resolve(const std::string& list, std::span<const Entry> all, Find fi
   return out->empty() ? fmt::format("the list of {}s is empty", what) : "";
 }
 
+// Modes that go over collectives and sizes, all of them if none is named.
+bool goes_over_collectives(const Options& o) {
+  return !o.simulate.empty() || o.matrix || !o.tune.empty() || o.check_selection;
+}
+
 std::string resolve_sizes(const Raw& raw, Options* o) {
+  if (goes_over_collectives(*o) && raw.min_bytes.empty() && raw.max_bytes.empty()) {
+    const bool measured = !o->tune.empty() || o->check_selection;
+    o->min_bytes = 8;
+    o->max_bytes = measured ? 32u << 20 : 1u << 30;
+    if (o->step_factor <= 1) o->step_factor = o->check_selection ? 2 : o->tune.empty() ? 8 : 4;
+    return "";
+  }
   const std::array fields = {std::pair{&raw.min_bytes, &o->min_bytes},
                              std::pair{&raw.max_bytes, &o->max_bytes},
                              std::pair{&raw.step_bytes, &o->step_bytes}};
@@ -156,6 +183,7 @@ std::string resolve_collective(const Raw& raw, Options* o) {
     if (o->collective == name) return "";
     names += fmt::format(" {}", name);
   }
+  if (o->collective.empty() && goes_over_collectives(*o)) return "";
   if (o->collective.empty()) return "say what to run, one of:" + names;
   return fmt::format("there is no collective '{}'; known:{}", raw.collective, names);
 }

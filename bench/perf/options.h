@@ -24,20 +24,25 @@ struct Options {
   std::vector<Operator> operators;  // -o
   bool all_types = false;           // illegal pairs are skipped rather than refused
   bool all_operators = false;
-  int root = 0;                // -r; -1: every rank in turn
-  int average = 1;             // -a: 0 rank 0, 1 average, 2 minimum, 3 maximum over ranks
-  bool blocking = true;        // -z
-  bool cpu_time = false;       // -C
-  bool timestamps = false;     // -S
-  bool per_iteration = false;  // -I
-  int skip = 0;                // -K, iterations left out of -I's figures
-  double timeout = -1;         // -T, seconds; negative: the library's
-  bool registered = false;     // -R
-  bool unaligned = false;      // -u
-  std::string json;            // -J
-  int local_ranks = 0;         // -g; 0: join the job that the environment describes
-  int parent = 0;              // set in a rank that -g started: the starter's process id
-  bool explain = false;        // --explain
+  int root = 0;                  // -r; -1: every rank in turn
+  int average = 1;               // -a: 0 rank 0, 1 average, 2 minimum, 3 maximum over ranks
+  bool blocking = true;          // -z
+  bool cpu_time = false;         // -C
+  bool timestamps = false;       // -S
+  bool per_iteration = false;    // -I
+  int skip = 0;                  // -K, iterations left out of -I's figures
+  double timeout = -1;           // -T, seconds; negative: the library's
+  bool registered = false;       // -R
+  bool unaligned = false;        // -u
+  std::string json;              // -J
+  int local_ranks = 0;           // -g; 0: join the job that the environment describes
+  int parent = 0;                // set in a rank that -g started: the starter's process id
+  bool explain = false;          // --explain
+  std::string simulate;          // --simulate, a topology
+  int steps = -1;                // --steps, a rank; -1: nobody's
+  bool matrix = false;           // --matrix
+  std::string tune;              // --tune, the file to write
+  bool check_selection = false;  // --check-selection
 
   // Sizes of one sweep, in order.
   std::vector<uint64_t> sizes() const;

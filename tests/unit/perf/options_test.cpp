@@ -126,3 +126,27 @@ TEST_CASE("Legal pairs are those of the header") {
   REQUIRE_FALSE(legal("bool", "sum"));
   REQUIRE_FALSE(legal("bool", "mulsum"));
 }
+
+TEST_CASE("Modes that predict or compare go over all collectives and sizes unless told otherwise") {
+  Options matrix;
+  REQUIRE(parse({"--matrix"}, &matrix) == Parsed::kRun);
+  REQUIRE(matrix.collective.empty());
+  REQUIRE(matrix.sizes().front() == 8);
+  REQUIRE(matrix.sizes().back() == 1u << 30);
+  Options simulate;
+  REQUIRE(parse({"broadcast", "--simulate", "ring:8,k=2", "-b", "1M", "--steps", "3"}, &simulate) ==
+          Parsed::kRun);
+  REQUIRE(simulate.simulate == "ring:8,k=2");
+  REQUIRE(simulate.steps == 3);
+  REQUIRE(simulate.sizes() == std::vector<uint64_t>{1u << 20});
+  Options check;
+  REQUIRE(parse({"--check-selection", "-g", "2"}, &check) == Parsed::kRun);
+  REQUIRE(check.step_factor == 2);
+  REQUIRE(check.sizes().size() > 15);
+  Options tune;
+  REQUIRE(parse({"--tune", "file.json"}, &tune) == Parsed::kRun);
+  REQUIRE(tune.tune == "file.json");
+  REQUIRE(tune.step_factor == 4);
+  Options nothing;
+  REQUIRE(parse({"-b", "8"}, &nothing) == Parsed::kExitError);
+}
