@@ -142,12 +142,12 @@ bool goes_over_collectives(const Options& o) {
 }
 
 std::string resolve_sizes(const Raw& raw, Options* o) {
-  if (goes_over_collectives(*o) && raw.min_bytes.empty() && raw.max_bytes.empty()) {
+  if (goes_over_collectives(*o)) {
     const bool measured = !o->tune.empty() || o->check_selection;
     o->min_bytes = 8;
     o->max_bytes = measured ? 32u << 20 : 1u << 30;
-    if (o->step_factor <= 1) o->step_factor = o->check_selection ? 2 : o->tune.empty() ? 8 : 4;
-    return "";
+    const uint64_t factor = o->check_selection ? 2 : measured ? 4 : 8;
+    if (o->step_factor <= 1 && raw.step_bytes.empty()) o->step_factor = factor;
   }
   const std::array fields = {std::pair{&raw.min_bytes, &o->min_bytes},
                              std::pair{&raw.max_bytes, &o->max_bytes},
@@ -157,7 +157,9 @@ std::string resolve_sizes(const Raw& raw, Options* o) {
       return fmt::format("'{}' is not a size; write 4096, 64K, 32M or 1G", *text);
     }
   }
-  if (raw.max_bytes.empty()) o->max_bytes = std::max(o->max_bytes, o->min_bytes);
+  const bool one_size = goes_over_collectives(*o) && !raw.min_bytes.empty();
+  if (raw.max_bytes.empty())
+    o->max_bytes = one_size ? o->min_bytes : std::max(o->max_bytes, o->min_bytes);
   if (raw.min_bytes.empty()) o->min_bytes = std::min(o->min_bytes, o->max_bytes);
   if (o->min_bytes > o->max_bytes) {
     return fmt::format("the smallest size, {}, is larger than the largest, {}", o->min_bytes,

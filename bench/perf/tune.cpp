@@ -22,6 +22,7 @@ namespace tbccl::perf {
 namespace {
 
 constexpr double kPull = 0.002;          // of a cost away from what it was, against one measurement
+constexpr double kNear = 0.3;            // a logarithm that still counts by its square
 constexpr double kWorthChoosing = 1.03;  // a choice is written where the forms' is slower by this
 constexpr double kNearBest = 1.15;       // what --check-selection allows
 constexpr double kLeastGrowth = 0.9;     // time(2s) over time(s)
@@ -92,7 +93,9 @@ double misfit(const schedule::Basis& basis, const std::vector<Sample>& samples) 
     schedule::Collective collective;
     collective.operation = s.operation;
     const double ratio = a->cost(collective, s.bytes, basis).ns / 1000 / s.us;
-    sum += std::log(ratio) * std::log(ratio);
+    // Squares near to it, and no more than lengths far away: outliers are the machine's doing.
+    const double off = std::log(ratio) / kNear;
+    sum += 2 * kNear * kNear * (std::sqrt(1 + off * off) - 1);
   }
   return sum;
 }
@@ -185,9 +188,8 @@ Status tune_group(const Options& options, SelectionProbe& probe) {
   const double before = misfit(basis, samples);
   fit(samples, &basis);
   const auto count = static_cast<double>(samples.size());
-  fmt::print("# {} measurements; closed forms are off by a factor of {:.2f} (it was {:.2f})\n",
-             samples.size(), std::exp(std::sqrt(misfit(basis, samples) / count)),
-             std::exp(std::sqrt(before / count)));
+  fmt::print("# {} measurements; misfit of the closed forms: {:.3f} each (it was {:.3f})\n",
+             samples.size(), misfit(basis, samples) / count, before / count);
   choose_measured(options, samples, &basis);
   if (status = write_text(options.tune, selection::tuning_text(basis)); !status.ok()) return status;
   fmt::print("# {} written, with {} choices; use it by TBCCL_TUNING={}\n", options.tune,

@@ -256,9 +256,10 @@ std::string tuning_text(const schedule::Basis& basis) {
       cost_text(basis.turn), basis.gamma, basis.cpu_message / kMicrosecond, basis.cpu_byte);
   const char* separator = "\n   ";
   for (const schedule::Preference& p : basis.preferences) {
-    text +=
-        fmt::format("{}{{\"operation\": \"{}\", \"ranks\": {}, \"from\": {}, ", separator,
-                    operation_key(static_cast<tbcclOperation_t>(p.operation)), basis.size, p.from);
+    text += fmt::format("{}{{\"operation\": \"{}\", ", separator,
+                        operation_key(static_cast<tbcclOperation_t>(p.operation)));
+    if (p.ranks != 0) text += fmt::format("\"ranks\": {}, ", p.ranks);
+    text += fmt::format("\"from\": {}, ", p.from);
     if (p.to != UINT64_MAX) text += fmt::format("\"to\": {}, ", p.to);
     text += fmt::format("\"algorithm\": \"{}\"}}", p.algorithm);
     separator = ",\n   ";
