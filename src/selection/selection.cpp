@@ -24,9 +24,9 @@ uint64_t bytes_of(const Question& question, const schedule::Basis& basis) {
   return question.count * question.element * static_cast<uint64_t>(blocks);
 }
 
-// Why an algorithm may not be used for this question; nullptr: it may.
-const char* objection(const Algorithm& algorithm, const Question& question,
-                      const schedule::Basis& basis, const Override& override) {
+// Why an algorithm must not be used for this question; nullptr: it may be.
+const char* hard_objection(const Algorithm& algorithm, const Question& question,
+                           const schedule::Basis& basis, const Override& override) {
   if (!algorithm.possible(question.collective, basis)) return "the root is not a rank";
   if (!override.allows(algorithm.name)) return "excluded by TBCCL_ALGO";
   const bool reduces = schedule::reduces(question.collective.operation);
@@ -34,6 +34,13 @@ const char* objection(const Algorithm& algorithm, const Question& question,
     return "does not keep rank order, and the operator does not commute";
   if (basis.deterministic && reduces && !algorithm.one_fold)
     return "its rounding depends on n, size or cabling, and deterministic is set";
+  return nullptr;
+}
+
+// ... why it is not, unless somebody asks for it by name.
+const char* objection(const Algorithm& algorithm, const Question& question,
+                      const schedule::Basis& basis, const Override& override) {
+  if (const char* why = hard_objection(algorithm, question, basis, override)) return why;
   if (basis.board && on_board(question.collective.operation) && !algorithm.board && !override.given)
     return "all ranks share a board, which does not carry it out";
   return nullptr;
@@ -51,21 +58,23 @@ Status nothing_left(const Question& question, const schedule::Basis& basis,
 
 // What the tuning file or the tuner says, if it may be followed; nullptr: nothing.
 const Candidate* preferred(const Question& question, const schedule::Basis& basis,
-                           const std::vector<Candidate>& candidates) {
+                           const Override& override, const std::vector<Candidate>& candidates) {
   const uint64_t bytes = bytes_of(question, basis);
   for (const schedule::Preference& p : basis.preferences) {
     if (p.operation != static_cast<int32_t>(question.collective.operation) || bytes < p.from ||
         bytes > p.to || (p.ranks != 0 && p.ranks != basis.size))
       continue;
     for (const Candidate& c : candidates)
-      if (c.eligible && c.algorithm == p.algorithm) return &c;
+      if (c.algorithm == p.algorithm &&
+          hard_objection(*algorithms::find(c.algorithm), question, basis, override) == nullptr)
+        return &c;
   }
   return nullptr;
 }
 
 const char* why_chosen(const Question& question, const Choice& choice, const schedule::Basis& basis,
                        const Override& override) {
-  if (preferred(question, basis, choice.candidates) != nullptr)
+  if (preferred(question, basis, override, choice.candidates) != nullptr)
     return "the tuning file (or the tuner) says so for this size";
   const auto eligible = std::count_if(choice.candidates.begin(), choice.candidates.end(),
                                       [](const Candidate& c) { return c.eligible; });
@@ -99,8 +108,9 @@ Status choose(const Question& question, const schedule::Basis& basis, Choice* ch
     c.steps = cost.steps;
     if (c.eligible && (best == nullptr || c.predicted_ns < best->predicted_ns)) best = &c;
   }
+  if (const Candidate* other = preferred(question, basis, override, choice->candidates))
+    best = other;
   if (best == nullptr) return nothing_left(question, basis, choice->candidates);
-  if (const Candidate* other = preferred(question, basis, choice->candidates)) best = other;
   choice->algorithm = best->algorithm;
   return {};
 }

@@ -153,6 +153,11 @@ TEST_CASE("preferences come before predictions, and after what may not be") {
   Question ordered = reduce(1020);  // a ring does not keep rank order, nor does halving
   ordered.needs_rank_order = true;
   REQUIRE(chosen(ordered, basis) == chosen(ordered, one_host(4)));
+  schedule::Basis board = basis;  // whose ranks use links only if they are told to
+  board.use_shared_memory(true);
+  REQUIRE(chosen(reduce(1), board) == "ring");
+  board.preferences.clear();
+  REQUIRE(chosen(reduce(1), board) == "direct");
   basis.algorithms = "allreduce:^ring";
   REQUIRE(chosen(reduce(1), basis) != "ring");
   basis.algorithms.clear();
