@@ -175,9 +175,8 @@ bool violated(const Links& links, double least, std::vector<bool>* set) {
 
 Bound all_gather(const Links& links) {
   const double n = links.size;
-  const auto gathered = [&](const std::vector<bool>& set, int32_t members) {
+  const auto gathered = [&](const std::vector<bool>&, int32_t members) {
     // The set, or the rest: whichever has more to send.
-    (void)set;
     return std::max<double>(members, n - members) / n;
   };
   Bound bound = worst_simple_set(links, gathered);
