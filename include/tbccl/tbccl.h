@@ -194,8 +194,19 @@ TBCCL_API tbcclResult_t tbcclCommInitRankConfig(tbcclComm_t* comm, int nranks, t
 TBCCL_API tbcclResult_t tbcclCommInitAll(tbcclComm_t* comms, int nranks);
 
 /* Joins as the environment says: TBCCL_RANK, TBCCL_SIZE, TBCCL_RENDEZVOUS=host:port (rank 0
- * listens there; IPv6 as [addr]:port). `config` may be NULL. Without these variables: a group of
- * one rank. */
+ * listens there; IPv6 as [addr]:port), or as a launcher does:
+ *
+ *   torchrun   RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (never bound),
+ *              TORCHELASTIC_RUN_ID, TORCHELASTIC_RESTART_COUNT
+ *   mlx        MLX_RANK with MLX_HOSTFILE, or with MLX_IBV_DEVICES and MLX_JACCL_COORDINATOR
+ *   openmpi    OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_SIZE, PMIX_NAMESPACE; on several hosts
+ *              TBCCL_RENDEZVOUS has to be passed with -x
+ *   mpich      PMI_RANK, PMI_SIZE, PMI_FD (PMI-1); call it before MPI_Init
+ *   slurm      SLURM_PROCID, SLURM_NTASKS (or the step's), SLURM_JOB_ID, SLURM_STEP_ID, the node list
+ *
+ * TBCCL_RANK and TBCCL_SIZE come first; then what TBCCL_LAUNCHER names (none: nobody); then the
+ * first of this list that is seen. TBCCL_RENDEZVOUS is used under each of them. TMPDIR is where
+ * ranks of one host leave their address. `config` may be NULL. Without any: a group of one rank. */
 TBCCL_API tbcclResult_t tbcclCommInitEnv(tbcclComm_t* comm, const tbcclConfig_t* config);
 
 /* All-gather given by the caller: every rank contributes `bytes` bytes of `send`; afterwards

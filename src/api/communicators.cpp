@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <future>
 #include <thread>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/clock.h"
 #include "base/settings.h"
 #include "bootstrap/control.h"
+#include "bootstrap/launch.h"
 
 namespace tbccl::api {
 namespace {
@@ -187,18 +189,15 @@ tbcclResult_t tbcclCommInitEnv(tbcclComm_t* comm, const tbcclConfig_t* config) {
     if (Status status = settings_of(config, &settings); !status.ok()) {
       return report(nullptr, status);
     }
-    const bool alone = settings.rank < 0 && settings.size < 0 && settings.rendezvous.empty();
-    if (!alone && (settings.rank < 0 || settings.size < 1 ||
-                   (settings.size > 1 && settings.rendezvous.empty()))) {
-      return report(nullptr,
-                    Status(tbcclInvalidUsage,
-                           "TBCCL_RANK, TBCCL_SIZE and TBCCL_RENDEZVOUS=host:port are all needed "
-                           "(or none of them, for a group of one)"));
+    const bootstrap::Lookup lookup = [](const char* name) -> const char* { return getenv(name); };
+    bootstrap::Launch launch;
+    if (Status status = bootstrap::read_launch(lookup, settings, &launch); !status.ok()) {
+      return report(nullptr, status);
     }
-    bootstrap::MeetingPoint where;
-    where.address = settings.rendezvous;
-    return report(
-        nullptr, make(alone ? 0 : settings.rank, alone ? 1 : settings.size, where, settings, comm));
+    if (Status status = bootstrap::prepare_launch(lookup, settings, &launch); !status.ok()) {
+      return report(nullptr, status);
+    }
+    return report(nullptr, make(launch.rank, launch.size, launch.where, settings, comm));
   });
 }
 

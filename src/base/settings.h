@@ -22,6 +22,7 @@ struct Settings {
   std::string rendezvous;                        // TBCCL_RENDEZVOUS
   int rank = -1;                                 // TBCCL_RANK
   int size = -1;                                 // TBCCL_SIZE
+  std::string launcher;                          // TBCCL_LAUNCHER
   std::string socket_interface;                  // TBCCL_SOCKET_IFNAME
   std::string port_range;                        // TBCCL_PORT_RANGE, "first-last"
   std::string secret;                            // TBCCL_SECRET
