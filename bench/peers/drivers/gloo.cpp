@@ -5,15 +5,20 @@
 // What uses registered buffers may be followed by +sync (the caller's own thread reads and writes
 // the sockets) or +poll (and never sleeps).
 // Environment: PEERS_RANK, PEERS_RANKS, PEERS_STORE (an empty directory for the rendezvous).
+#include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
 #include <gloo/allreduce_ring_chunked.h>
+#include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/gather.h>
 #include <gloo/math.h>
+#include <gloo/reduce.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/rendezvous/prefix_store.h>
+#include <gloo/scatter.h>
 #include <gloo/transport/tcp/device.h>
 
 #include <memory>  // Gloo's headers need it and do not include it
@@ -84,6 +89,60 @@ void broadcast(const Context& context, const peers::Call& call) {
   options.setOutput(call.recv, call.count);
   options.setTag(next_tag());
   gloo::broadcast(options);
+}
+
+void reduce(const Context& context, const peers::Call& call) {
+  gloo::ReduceOptions options(context);
+  options.setRoot(call.index % context->size);
+  options.setInput(call.send, call.count);
+  // It writes to every rank's output; what a rank that is not the root shows there is its affair.
+  static std::vector<float> unused;
+  const bool root = context->rank == call.index % context->size;
+  if (!root) unused.resize(std::max(unused.size(), call.count));
+  options.setOutput(root ? call.recv : unused.data(), call.count);
+  options.setReduceFunction(
+      static_cast<void (*)(void*, const void*, const void*, size_t)>(&gloo::sum<float>));
+  options.setTag(next_tag());
+  gloo::reduce(options);
+}
+
+void all_gather(const Context& context, const peers::Call& call) {
+  gloo::AllgatherOptions options(context);
+  options.setInput(call.send, call.block(context->size));
+  options.setOutput(call.recv, call.count);
+  options.setTag(next_tag());
+  gloo::allgather(options);
+}
+
+void all_to_all(const Context& context, const peers::Call& call) {
+  gloo::AlltoallOptions options(context);
+  options.setInput(call.send, call.count);
+  options.setOutput(call.recv, call.count);
+  options.setTag(next_tag());
+  gloo::alltoall(options);
+}
+
+void gather(const Context& context, const peers::Call& call) {
+  gloo::GatherOptions options(context);
+  options.setRoot(call.index % context->size);
+  options.setInput(call.send, call.block(context->size));
+  if (context->rank == call.index % context->size) options.setOutput(call.recv, call.count);
+  options.setTag(next_tag());
+  gloo::gather(options);
+}
+
+void scatter(const Context& context, const peers::Call& call) {
+  gloo::ScatterOptions options(context);
+  options.setRoot(call.index % context->size);
+  if (context->rank == call.index % context->size) {
+    std::vector<float*> blocks;
+    for (int rank = 0; rank < context->size; ++rank)
+      blocks.push_back(call.send + static_cast<size_t>(rank) * call.block(context->size));
+    options.setInputs(blocks, call.block(context->size));
+  }
+  options.setOutput(call.recv, call.block(context->size));
+  options.setTag(next_tag());
+  gloo::scatter(options);
 }
 
 void barrier(const Context& context) {
@@ -207,6 +266,11 @@ int main(int argc, char** argv) {
                           }},
                          {"broadcast", [&](const peers::Call& call) { broadcast(work, call); }},
                          {"barrier", [&](const peers::Call&) { barrier(work); }},
+                         {"reduce", [&](const peers::Call& call) { reduce(work, call); }},
+                         {"all_gather", [&](const peers::Call& call) { all_gather(work, call); }},
+                         {"all_to_all", [&](const peers::Call& call) { all_to_all(work, call); }},
+                         {"gather", [&](const peers::Call& call) { gather(work, call); }},
+                         {"scatter", [&](const peers::Call& call) { scatter(work, call); }},
                          {"ping_pong",
                           [&](const peers::Call& call) {
                             variant == "bound" ? bound.ping_pong(call) : unbound.ping_pong(call);

@@ -71,11 +71,11 @@ class Sweep {
   // Rank 0 prints a line `bytes microseconds` per size.
   void run() {
     const std::vector<size_t> all = sizes();
-    const size_t most = std::max(*std::max_element(all.begin(), all.end()), sizeof(float));
+    const size_t most = count_of(*std::max_element(all.begin(), all.end())) * sizeof(float);
     recv_ = allocate(most);
     send_ = collective_->in_place ? recv_ : allocate(most);
     for (const size_t bytes : all) {
-      const size_t count = bytes / sizeof(float);
+      const size_t count = count_of(bytes);
       verify(count);
       const double time = median_time(count) / collective_->trips;
       if (library_.rank == 0) std::printf("%zu %.3f\n", bytes, time * 1e6);
@@ -85,6 +85,13 @@ class Sweep {
   }
 
  private:
+  // Elements of the longer buffer, at least one a block.
+  size_t count_of(size_t bytes) const {
+    const size_t count = std::max<size_t>(bytes / sizeof(float), 1);
+    const auto ranks = static_cast<size_t>(library_.ranks);
+    return collective_->blocks ? std::max(count / ranks, size_t{1}) * ranks : count;
+  }
+
   float* allocate(size_t bytes) const {
     float* memory = library_.allocate(bytes);
     if (memory == nullptr) fail("no memory for " + std::to_string(bytes) + " bytes");
@@ -94,11 +101,13 @@ class Sweep {
   // Ends the program if an element is wrong: no figure of a library that computes nonsense counts.
   void verify(size_t count) const {
     for (int index = 0; index < (collective_->rooted ? library_.ranks : 1); ++index) {
-      for (size_t i = 0; i < count; ++i) recv_[i] = -1;
+      for (size_t i = 0; i < count; ++i) recv_[i] = kUntouched;
       for (size_t i = 0; i < count; ++i) send_[i] = value(library_.rank, i);
       call_({send_, recv_, count, index});
       for (size_t i = 0; i < count; ++i) {
-        const float wanted = collective_->expected(library_.rank, library_.ranks, index, i);
+        const size_t block = count / static_cast<size_t>(library_.ranks);
+        const float wanted =
+            collective_->expected({library_.rank, library_.ranks, index, i, block});
         if (recv_[i] == wanted) continue;
         fail("rank " + std::to_string(library_.rank) + ": element " + std::to_string(i) + " of " +
              std::to_string(count) + " is " + std::to_string(recv_[i]) + ", should be " +

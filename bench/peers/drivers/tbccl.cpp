@@ -30,6 +30,40 @@ void broadcast(const peers::Call& call) {
                        communicator, nullptr));
 }
 
+void reduce(const peers::Call& call) {
+  check(tbcclReduce(call.send, call.recv, call.count, tbcclFloat32, tbcclSum, call.index % ranks,
+                    communicator, nullptr));
+}
+
+void all_gather(const peers::Call& call) {
+  check(
+      tbcclAllGather(call.send, call.recv, call.block(ranks), tbcclFloat32, communicator, nullptr));
+}
+
+void reduce_scatter(const peers::Call& call) {
+  check(tbcclReduceScatter(call.send, call.recv, call.block(ranks), tbcclFloat32, tbcclSum,
+                           communicator, nullptr));
+}
+
+void all_to_all(const peers::Call& call) {
+  check(
+      tbcclAllToAll(call.send, call.recv, call.block(ranks), tbcclFloat32, communicator, nullptr));
+}
+
+void gather(const peers::Call& call) {
+  check(tbcclGather(call.send, call.recv, call.block(ranks), tbcclFloat32, call.index % ranks,
+                    communicator, nullptr));
+}
+
+void scatter(const peers::Call& call) {
+  check(tbcclScatter(call.send, call.recv, call.block(ranks), tbcclFloat32, call.index % ranks,
+                     communicator, nullptr));
+}
+
+void scan(const peers::Call& call) {
+  check(tbcclScan(call.send, call.recv, call.count, tbcclFloat32, tbcclSum, communicator, nullptr));
+}
+
 void send(const peers::Call& call, int peer) {
   check(tbcclSend(call.send, call.count, tbcclFloat32, peer, 0, communicator, nullptr));
 }
@@ -90,6 +124,13 @@ int main(int argc, char** argv) {
       {"all_reduce", all_reduce},
       {"broadcast", broadcast},
       {"barrier", [](const peers::Call&) { check(tbcclBarrier(communicator, nullptr)); }},
+      {"reduce", reduce},
+      {"all_gather", all_gather},
+      {"reduce_scatter", reduce_scatter},
+      {"all_to_all", all_to_all},
+      {"gather", gather},
+      {"scatter", scatter},
+      {"scan", scan},
       {"ping_pong", ping_pong},
       {"exchange", exchange}};
   if (std::getenv("PEERS_MEMORY") != nullptr) memory.serve(&library);

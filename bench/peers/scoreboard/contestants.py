@@ -7,7 +7,8 @@ have several algorithms for it.
 import os
 from dataclasses import dataclass
 
-COLLECTIVES = ("all_reduce", "broadcast", "barrier", "ping_pong", "exchange")
+COLLECTIVES = ("all_reduce", "broadcast", "barrier", "reduce", "all_gather", "reduce_scatter",
+               "all_to_all", "gather", "scatter", "scan", "ping_pong", "exchange")
 WITHOUT_SIZE = ("barrier",)
 IN_PAIRS = ("ping_pong",)  # even numbers of ranks
 
@@ -21,6 +22,7 @@ PEER_COLUMNS = ("gloo", "openmpi", "openmpi tuned", "mpich")
 GLOO = {"all_reduce": ("ring", "bcube", "ring_chunked", "halving_doubling", "ring_chunked+sync",
                        "halving_doubling+sync", "ring_chunked+poll", "halving_doubling+poll"),
         "ping_pong": ("unbound", "bound", "bound+sync", "bound+poll")}
+GLOO_HAS_NOT = ("reduce_scatter", "scan")
 GLOO_SYNCHRONOUS_MOST = 1 << 20
 
 # Numbers of coll_tuned_*_algorithm, with the segment size that Open MPI's own choice would use.
@@ -32,8 +34,21 @@ OPENMPI_ALGORITHMS = {
                   "scatter + all-gather": (8, 0), "scatter + ring": (9, 0)},
     "barrier": {"double ring": (2, 0), "recursive doubling": (3, 0), "bruck": (4, 0),
                 "tree": (6, 0)},
+    "reduce": {"linear": (1, 0), "pipeline": (3, 64 << 10), "binary": (4, 32 << 10),
+               "binomial": (5, 0), "rabenseifner": (7, 0)},
+    "all_gather": {"bruck": (2, 0), "recursive doubling": (3, 0), "ring": (4, 0),
+                   "neighbor exchange": (5, 0)},
+    "reduce_scatter": {"recursive doubling": (2, 0), "recursive halving": (3, 0),
+                       "butterfly": (4, 0)},
+    "all_to_all": {"linear": (1, 0), "pairwise": (2, 0), "bruck": (3, 0)},
+    "gather": {"linear": (1, 0), "binomial": (2, 0)},
+    "scatter": {"linear": (1, 0), "binomial": (2, 0)},
+    "scan": {"linear": (1, 0), "recursive doubling": (2, 0)},
 }
-OPENMPI_PARAMETER = {"all_reduce": "allreduce", "broadcast": "bcast", "barrier": "barrier"}
+OPENMPI_PARAMETER = {"all_reduce": "allreduce", "broadcast": "bcast", "barrier": "barrier",
+                     "reduce": "reduce", "all_gather": "allgather",
+                     "reduce_scatter": "reduce_scatter_block", "all_to_all": "alltoall",
+                     "gather": "gather", "scatter": "scatter", "scan": "scan"}
 
 # Freed scratch memory is kept instead of being faulted in again by every call.
 KEEP_MEMORY = (("MALLOC_TOP_PAD_", str(1 << 30)), ("MALLOC_MMAP_MAX_", "0"),
@@ -71,6 +86,8 @@ def ours(network, modes):
 
 
 def gloo(collective, ranks):
+    if collective in GLOO_HAS_NOT:
+        return []
     variants = GLOO.get(collective, ("default",))
     out = [Contestant("gloo", variants[0], "gloo", defaults=True, driver=(variants[0],))]
     for variant in variants:

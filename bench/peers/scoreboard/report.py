@@ -12,6 +12,9 @@ NETWORK_TEXT = {"tcp": "loopback TCP", "host": "same host",
                 "memalloc": "same host, tbccl's buffers from tbcclMemAlloc"}
 COLLECTIVE_TEXT = {"all_reduce": "all-reduce, float32 sum in place",
                    "broadcast": "broadcast in place", "barrier": "barrier",
+                   "reduce": "reduce, float32 sum", "all_gather": "all-gather",
+                   "reduce_scatter": "reduce-scatter, float32 sum", "all_to_all": "all-to-all",
+                   "gather": "gather", "scatter": "scatter", "scan": "scan, float32 sum",
                    "ping_pong": "ping-pong, half a round trip",
                    "exchange": "send to the next rank and receive from the one before"}
 MPICH_NOTE = ("MPICH's figures are not counted: there are more ranks than processors, and it spins "
