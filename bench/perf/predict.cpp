@@ -34,10 +34,8 @@ Question question_of(tbcclOperation_t operation, const Options& options, uint64_
   question.collective.operation = operation;
   question.collective.root = std::max(options.root, 0);
   question.element = static_cast<uint32_t>(options.types.front().bytes);
-  const std::string key = selection::operation_key(operation);
-  const bool blocks = key == "allgather" || key == "reducescatter" || key == "alltoall" ||
-                      key == "gather" || key == "scatter";
-  question.count = bytes / question.element / (blocks ? static_cast<uint64_t>(ranks) : 1);
+  const int32_t blocks = schedule::vector_blocks(operation, static_cast<int32_t>(ranks));
+  question.count = bytes / question.element / static_cast<uint64_t>(blocks);
   return question;
 }
 

@@ -17,7 +17,8 @@ constexpr int kBatches = 7;
 constexpr double kBatchUs = 8'000;  // aimed at
 constexpr int kMostCalls = 2'000;   // of a batch
 
-constexpr const CollectiveTest* kTests[] = {&kAllReduce, &kBroadcast};
+constexpr const CollectiveTest* kTests[] = {&kAllReduce,     &kBroadcast, &kReduce, &kAllGather,
+                                            &kReduceScatter, &kAllToAll,  &kGather, &kScatter};
 
 }  // namespace
 
@@ -126,7 +127,7 @@ std::vector<Probed> probed(const Options& options) {
   std::vector<Probed> all;
   for (const CollectiveTest* test : kTests) {
     tbcclOperation_t operation = tbcclOpAllReduce;
-    if (selection::find_operation(test->name, &operation) &&
+    if (selection::find_operation(test->name, &operation) && measurable(operation).size() > 1 &&
         (options.collective.empty() || options.collective == test->name))
       all.push_back({operation, test});
   }

@@ -43,6 +43,7 @@ schedule::Basis restricted(const schedule::Basis& basis, const std::vector<int>&
     const int32_t b = place[static_cast<size_t>(cable.b)];
     if (a >= 0 && b >= 0) part.cables.push_back(schedule::Cable{a, b, cable.rate});
   }
+  part.index_cables();
   return part;
 }
 
