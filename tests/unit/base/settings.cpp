@@ -134,7 +134,7 @@ TEST_CASE("settings: the defaults in the table are the defaults of the structure
     INFO(name << " default " << value);
     if (value != "not set") REQUIRE(set_variable(name, value, &s).ok());
   }
-  REQUIRE(rows == 18);
+  REQUIRE(rows == 19);
   check_equal(s, Settings{});
 }
 
