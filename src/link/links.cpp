@@ -164,6 +164,7 @@ Send* Links::post_send(int rank, const SendSpec& spec) {
     p.sends.insert(send);
   }
   send->posted = true;
+  send->age = p.posted++;
   send->data = spec.data;
   send->total = spec.total;
   send->available = spec.available;

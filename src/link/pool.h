@@ -78,6 +78,14 @@ class List {
     (head_ != nullptr ? head_->previous : tail_) = object;
     head_ = object;
   }
+  void insert_after(T* before, T* object) {  // nullptr: as the first
+    if (before == nullptr) return push_front(object);
+    if (before == tail_) return push_back(object);
+    object->previous = before;
+    object->next = before->next;
+    before->next->previous = object;
+    before->next = object;
+  }
   void remove(T* object) {
     (object->previous != nullptr ? object->previous->next : head_) = object->next;
     (object->next != nullptr ? object->next->previous : tail_) = object->previous;

@@ -112,7 +112,8 @@ struct Peer {
   // Sending.
   List<Frame> queued;    // eager and control frames, before their first transmission
   List<Frame> requeued;  // have a sequence; to be transmitted (again)
-  List<Send> ready;      // have granted bytes to send
+  List<Send> ready;      // have granted bytes to send; oldest first
+  uint64_t posted = 0;   // sends so far
   std::array<Frame*, kWindow> window{};  // by sequence modulo kWindow
   uint32_t next_sequence = 1;
   uint32_t acked = 0;  // everything up to it

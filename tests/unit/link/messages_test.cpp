@@ -83,6 +83,28 @@ TEST_CASE("both ends stream: data becomes available and is granted bit by bit") 
   CHECK(pair.problems() == "");
 }
 
+TEST_CASE("a message that was posted first goes on before a later one") {
+  const bool slotted = GENERATE(false, true);
+  constexpr uint64_t kTotal = 3'000'000, kMore = 20'000'000;  // more than one window
+  Pair pair(shape(slotted), 1);
+  REQUIRE(pair.ok);
+  Outgoing& first = pair.a().send(1, key_of(1), kTotal, 0);
+  Outgoing& second = pair.a().send(1, key_of(2), kMore, 0);
+  Arriving& in_first = pair.b().receive(0, key_of(1), kTotal, kTotal);
+  Arriving& in_second = pair.b().receive(0, key_of(2), kMore, kMore);
+  pair.settle();
+  int early = 0;
+  pair.b().on_arrived = [&](uint32_t) { early += in_first.done == 0 && in_second.done == 1; };
+  pair.a().links().extend(second.send, kMore);
+  pair.a().links().extend(first.send, kTotal);
+  pair.settle();
+  pair.pass(5);
+  CHECK(early == 0);
+  CHECK(intact(in_first, 1));
+  CHECK(intact(in_second, 2));
+  CHECK(pair.problems() == "");
+}
+
 TEST_CASE("many messages of two communicators, posted in opposite orders") {
   const bool slotted = GENERATE(false, true);
   const int trunks = GENERATE(1, 2);
