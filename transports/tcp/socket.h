@@ -27,7 +27,7 @@ Connecting look_at_connecting(int socket, int* error);
 // Options of a trunk: no delay, keep-alive that notices 5 s of kernel silence.
 void set_trunk_options(int socket);
 // Options that depend on where an established connection leads: within one host it has a short send
-// buffer; the kernel adapts all others to their path.
+// buffer; the kernel adapts all others to their path, but holds little more than is under way.
 void adapt_to_path(int socket);
 
 Endpoint local_endpoint(int socket);  // unspecified if there is none
