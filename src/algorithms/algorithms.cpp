@@ -14,8 +14,9 @@ constexpr tbcclOperation_t kAll[] = {
     tbcclOpAllToAll,  tbcclOpAllToAllV,  tbcclOpGather,        tbcclOpGatherV,
     tbcclOpScatter,   tbcclOpScatterV,   tbcclOpScan,          tbcclOpExScan};
 constexpr tbcclOperation_t kReduce[] = {tbcclOpAllReduce};
-constexpr tbcclOperation_t kTree[] = {tbcclOpBroadcast, tbcclOpReduce};
-constexpr tbcclOperation_t kBroadcast[] = {tbcclOpBroadcast};
+constexpr tbcclOperation_t kTree[] = {tbcclOpBroadcast, tbcclOpReduce, tbcclOpGather,
+                                      tbcclOpScatter};
+constexpr tbcclOperation_t kChain[] = {tbcclOpBroadcast, tbcclOpReduce};
 
 constexpr tbcclOperation_t kRing[] = {tbcclOpAllReduce, tbcclOpAllGather, tbcclOpAllGatherV,
                                       tbcclOpReduceScatter, tbcclOpReduceScatterV};
@@ -27,7 +28,7 @@ constexpr std::array kTable = {
     Algorithm{"doubling", kDoubling, true, false, false, make_doubling, cost_doubling},
     Algorithm{"ring", kRing, false, false, false, make_ring, cost_ring},
     Algorithm{"tree", kTree, false, false, false, make_tree, cost_tree},
-    Algorithm{"chain", kBroadcast, true, false, true, make_chain, cost_chain},
+    Algorithm{"chain", kChain, false, false, false, make_chain, cost_chain},
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Broadcast along chains: every cable carries data, any n and root.
+// Broadcast and reduce along chains: every cable carries data, any n and root.
 //
 // Plan.  Ranks in ring order. If the ring is closed, the vector is cut in two: one half walks
 //   forwards around it, the other backwards, each over n - 1 ranks:
@@ -9,6 +9,9 @@
 //   If it is an open line, or for two ranks, the whole vector walks from the root outwards.
 //   A rank passes on every byte as soon as it has it (the engine streams), so the time is that of
 //   one cable plus the way of the first segment.
+// Reduce.  The same messages backwards: the far end of a chain sends its contribution, and every
+//   rank on the way combines what comes with its own, before the root combines both chains with
+//   its own. Sums wait in scratch: nobody but the root has a buffer for them.
 // Cost.  n - 1 latencies, each with the time of one segment; half a vector a cable: for large
 // vectors.
 #include <algorithm>
@@ -25,7 +28,8 @@ namespace {
 // Bytes that a rank has before it passes any on: the transports' segments are about as long.
 constexpr double kFirstSegment = 64 << 10;
 
-// One chain as one rank sees it: ranks, -1 where there is none.
+// One chain of a broadcast as one rank sees it: ranks, -1 where there is none. A reduce goes the
+// other way.
 struct Place {
   int from = -1, to = -1;
 };
@@ -40,6 +44,7 @@ class Chains {
 
   bool halves() const { return halves_; }
   int count() const { return 2; }
+  int pieces() const { return halves_ ? 2 : 1; }
   int piece(int chain) const { return halves_ ? chain : 0; }
   int root() const { return root_; }
   const RingOrder& ring() const { return ring_; }
@@ -72,13 +77,8 @@ class Chains {
   bool halves_;
 };
 
-}  // namespace
-
-Schedule make_chain(const Collective& collective, int rank, int size,
-                    const schedule::Basis& basis) {
-  if (size == 1) return make_alone("chain", collective);
-  const Chains chains(collective, basis);
-  Draft draft("chain", collective, rank, size, chains.halves() ? 2 : 1, true);
+Schedule make_broadcast(const Collective& collective, int rank, int size, const Chains& chains) {
+  Draft draft("chain", collective, rank, size, chains.pieces(), true);
   for (int c = 0; c < chains.count(); c++) {
     const Place place = chains.place(c, rank);
     const Range range{fixed(chains.piece(c))};
@@ -93,13 +93,63 @@ Schedule make_chain(const Collective& collective, int rank, int size,
   return draft.take();
 }
 
+// The root combines the chains one after the other where both carry the whole vector.
+Schedule make_root_of_reduce(Draft draft, const Chains& chains) {
+  Operand from = draft.own();
+  std::vector<Dep> ready = draft.ready();
+  for (int c = 0; c < chains.count(); c++) {
+    if (chains.length(c) == 0) continue;
+    const bool last = chains.halves() || c + 1 == chains.count() || chains.length(c + 1) == 0;
+    const Range range{fixed(chains.piece(c))};
+    const int16_t combined = draft.recv_reduce(1, fixed(chains.rank(c, 1)), range, fixed(c), from,
+                                               output(), true, last, ready);
+    if (chains.halves()) continue;
+    from = output();
+    ready = {done(combined)};
+  }
+  return draft.take();
+}
+
+Schedule make_reduce(const Collective& collective, int rank, int size, const Chains& chains) {
+  Draft draft("chain", collective, rank, size, chains.pieces(), false);
+  if (rank == collective.root) return make_root_of_reduce(std::move(draft), chains);
+  draft.scratch_slots(chains.pieces());
+  for (int c = 0; c < chains.count(); c++) {
+    const Place place = chains.place(c, rank);
+    if (place.from < 0) continue;
+    const Range range{fixed(chains.piece(c))};
+    Operand sum = draft.own(range.piece);
+    std::vector<Dep> ready = draft.ready();
+    if (place.to >= 0) {
+      const Operand slot = scratch(fixed(draft.kept_slots() + chains.piece(c)));
+      ready = {done(
+          draft.recv_reduce(1, fixed(place.to), range, fixed(c), sum, slot, true, false, ready))};
+      sum = slot;
+    }
+    draft.send(1, fixed(place.from), range, fixed(c), sum, ready);
+  }
+  return draft.take();
+}
+
+}  // namespace
+
+Schedule make_chain(const Collective& collective, int rank, int size,
+                    const schedule::Basis& basis) {
+  if (size == 1) return make_alone("chain", collective);
+  const Chains chains(collective, basis);
+  return collective.operation == tbcclOpReduce ? make_reduce(collective, rank, size, chains)
+                                               : make_broadcast(collective, rank, size, chains);
+}
+
 Cost cost_chain(const Collective& collective, uint64_t bytes, const schedule::Basis& basis) {
   const int n = basis.size;
   Load load;
   if (n == 1) return price(load, bytes, basis);
   const Chains chains(collective, basis);
-  const double part = static_cast<double>(bytes) / (chains.halves() ? 2 : 1);
+  const bool reduces = collective.operation == tbcclOpReduce;
+  const double part = static_cast<double>(bytes) / chains.pieces();
   const double first = std::min(part, kFirstSegment);
+  const double held = 2 * basis.cpu_byte + (reduces ? basis.gamma : 0);  // ns a byte
   double network = 0;  // of the root, whose network carries both chains
   for (int c = 0; c < chains.count(); c++) {
     double latency = 0;
@@ -107,7 +157,7 @@ Cost cost_chain(const Collective& collective, uint64_t bytes, const schedule::Ba
       const int a = chains.rank(c, d), b = chains.rank(c, d + 1);
       const double wire = part / basis.rate(a, b);
       latency += basis.alpha(a, b);
-      if (d > 0) latency += first / basis.rate(a, b) + 2 * first * basis.cpu_byte;
+      if (d > 0) latency += first / basis.rate(a, b) + first * held;
       load.wire = std::max(load.wire, wire);
       if (d == 0 && uses_network(basis, a, b)) network += wire;
     }
@@ -117,8 +167,11 @@ Cost cost_chain(const Collective& collective, uint64_t bytes, const schedule::Ba
   // Half a vector each way may meet on the network of every rank, not only the root's.
   load.wire = std::max(load.wire, network);
   const double hops = chains.halves() ? 2.0 * (n - 1) : n - 1;  // messages in all
-  load.busiest = {chains.halves() ? 4.0 : 2.0, 2 * static_cast<double>(bytes), 0};
-  load.average = {2 * hops / n, 2.0 * static_cast<double>(bytes) * (n - 1) / n, 0};
+  const double vector = static_cast<double>(bytes), reduced = reduces ? vector : 0;
+  // In the middle of a line the root takes a whole vector from both sides.
+  const bool middle = !chains.halves() && chains.length(0) > 0 && chains.length(1) > 0;
+  load.busiest = {chains.halves() ? 4.0 : 2.0, 2 * vector, (middle ? 2 : 1) * reduced};
+  load.average = {2 * hops / n, 2 * vector * (n - 1) / n, reduced * (n - 1) / n};
   return price(load, bytes, basis);
 }
 

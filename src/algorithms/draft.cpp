@@ -96,14 +96,14 @@ int16_t Draft::recv_reduce(int repeat, Affine peer, Range range, Affine tag, Ope
 }
 
 int16_t Draft::fold(Range range, int sources, int own, Affine slot, Operand dst,
-                    std::vector<Dep> deps) {
+                    std::vector<Dep> deps, bool finish) {
   Phase phase;
   phase.kind = Kind::kFold;
   phase.pieces = range.pieces;
   phase.piece = range.piece;
   phase.src = Draft::own(range.piece);
   phase.dst = dst;
-  phase.finish = true;
+  phase.finish = finish;
   phase.sources = sources;
   phase.own = own;
   phase.fold_slot = slot;
