@@ -45,6 +45,8 @@ TBCCL_ALGORITHM(halving);
 TBCCL_ALGORITHM(ring);
 TBCCL_ALGORITHM(tree);
 TBCCL_ALGORITHM(chain);
+TBCCL_ALGORITHM(scatter_gather);
+TBCCL_ALGORITHM(double_tree);
 #undef TBCCL_ALGORITHM
 
 }  // namespace tbccl::algorithms

@@ -57,6 +57,7 @@ bool same_word(std::string_view written, std::string_view name) {
   for (char c : written) {
     if (c == '_' || c == '-') continue;
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (at < name.size() && name[at] == '_') at++;
     if (at == name.size() || name[at] != c) return false;
     at++;
   }

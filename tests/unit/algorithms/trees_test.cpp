@@ -17,9 +17,16 @@ struct Case {
   tbcclOperation_t operation;
 };
 
-constexpr Case kCases[] = {{"chain", tbcclOpBroadcast}, {"chain", tbcclOpReduce},
-                           {"tree", tbcclOpBroadcast},  {"tree", tbcclOpReduce},
-                           {"tree", tbcclOpGather},     {"tree", tbcclOpScatter}};
+constexpr Case kCases[] = {{"chain", tbcclOpBroadcast},
+                           {"chain", tbcclOpReduce},
+                           {"tree", tbcclOpBroadcast},
+                           {"tree", tbcclOpReduce},
+                           {"tree", tbcclOpGather},
+                           {"tree", tbcclOpScatter},
+                           {"scatter_gather", tbcclOpBroadcast},
+                           {"double_tree", tbcclOpAllReduce},
+                           {"double_tree", tbcclOpBroadcast},
+                           {"double_tree", tbcclOpReduce}};
 
 schedule::Basis hosts(int n, int each, int cores) {
   schedule::Basis basis = ranks(n);
@@ -141,4 +148,16 @@ TEST_CASE("a chain reduces at the rate of the cables") {
   const double rate = 0.125, whole = static_cast<double>(count) * 4 / rate;
   REQUIRE(play({"chain", tbcclOpReduce}, 1, ring(4, rate), count).ns < 0.5 * 1.1 * whole);
   REQUIRE(play({"chain", tbcclOpReduce}, 2, line(5, rate), count).ns < 1.05 * whole);
+}
+
+TEST_CASE("scatter and all-gather use every cable of a mesh") {
+  const uint64_t count = uint64_t{1} << 22;
+  const double rate = 0.125, whole = static_cast<double>(count) * 4 / rate;
+  const Case what{"scatter_gather", tbcclOpBroadcast};
+  for (int n : {3, 4, 5, 8})
+    for (int root : {0, n - 1}) {
+      const double bound = whole / (n - 1);
+      REQUIRE(play(what, root, mesh(n, rate), count).ns < bound * 1.05);
+      REQUIRE(play(what, root, mesh(n, rate), count).ns > bound);
+    }
 }

@@ -137,7 +137,7 @@ TEST_CASE("broadcasts from every root") {
   options.size = GENERATE(2, 3, 5);
   Group group(options);
   const int size = group.size();
-  for (const std::string algorithm : {"tree", "chain"}) {
+  for (const std::string algorithm : {"tree", "chain", "scatter_gather", "double_tree"}) {
     for (int root = 0; root < size; ++root) {
       for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{300'000}}) {
         std::vector<std::vector<int>> data(size, std::vector<int>(count + 1, -1));
