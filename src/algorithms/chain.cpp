@@ -25,9 +25,6 @@ namespace tbccl::algorithms {
 
 namespace {
 
-// Bytes that a rank has before it passes any on: the transports' segments are about as long.
-constexpr double kFirstSegment = 64 << 10;
-
 // One chain of a broadcast as one rank sees it: ranks, -1 where there is none. A reduce goes the
 // other way.
 struct Place {
@@ -148,7 +145,7 @@ Cost cost_chain(const Collective& collective, uint64_t bytes, const schedule::Ba
   const Chains chains(collective, basis);
   const bool reduces = collective.operation == tbcclOpReduce;
   const double part = static_cast<double>(bytes) / chains.pieces();
-  const double first = std::min(part, kFirstSegment);
+  const double first = first_segment(part);
   const double held = 2 * basis.cpu_byte + (reduces ? basis.gamma : 0);  // ns a byte
   double network = 0;  // of the root, whose network carries both chains
   for (int c = 0; c < chains.count(); c++) {

@@ -43,6 +43,8 @@ bool uses_network(const schedule::Basis& basis, int a, int b) {
   return basis.medium(a, b) == schedule::Medium::kNetwork;
 }
 
+double first_segment(double bytes) { return std::min(bytes, 65536.0); }
+
 int sample_stride(int size) { return std::max(1, size / 64); }
 
 int ranks_per_host(const schedule::Basis& basis) {

@@ -59,6 +59,10 @@ int board_turns(uint64_t bytes, int each);
 
 Cost price(const Load& load, uint64_t bytes, const schedule::Basis& basis);
 
+// Bytes of a message that a rank has before it passes any on: transports' segments are about as
+// long.
+double first_segment(double bytes);
+
 // Largest number of ranks on one host.
 int ranks_per_host(const schedule::Basis& basis);
 

@@ -35,8 +35,6 @@ namespace tbccl::algorithms {
 namespace {
 
 constexpr int kTrees = 2;
-// Bytes that a rank has before it passes any on: the transports' segments are about as long.
-constexpr double kFirstSegment = 64 << 10;
 
 Affine tag(int tree, bool down) { return fixed(2 * tree + (down ? 1 : 0)); }
 
@@ -261,7 +259,7 @@ Cost cost_double_tree(const Collective& collective, uint64_t bytes, const schedu
   const bool down = collective.operation != tbcclOpReduce;
   const int ways = up && down ? 2 : 1;
   const double vector = static_cast<double>(bytes), half = vector / kTrees;
-  const double first = std::min(half, kFirstSegment);
+  const double first = first_segment(half);
   const double held = 2 * basis.cpu_byte + (up ? basis.gamma : 0);  // ns a byte
   for (int tree = 0; tree < kTrees; tree++) {
     const int hops = trees.depth(tree, trees.deepest(tree)) + (trees.rooted() ? 1 : 0);

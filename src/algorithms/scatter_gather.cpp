@@ -17,19 +17,10 @@
 //   once, the open ones meet.
 // Cost.  Two latencies; a piece a link each way, m pieces where links share a network: for large
 //   vectors, where every pair has a link of its own or all share a network.
-#include <algorithm>
-
 #include "algorithms/algorithms.h"
 #include "algorithms/draft.h"
 
 namespace tbccl::algorithms {
-
-namespace {
-
-// Bytes that a rank has before it passes any on: the transports' segments are about as long.
-constexpr double kFirstSegment = 64 << 10;
-
-}  // namespace
 
 Schedule make_scatter_gather(const Collective& collective, int rank, int size,
                              const schedule::Basis&) {
@@ -59,7 +50,7 @@ Cost cost_scatter_gather(const Collective& collective, uint64_t bytes,
   Load load;
   if (n == 1) return price(load, bytes, basis);
   const double others = n - 1, vector = static_cast<double>(bytes), piece = vector / others;
-  const double first = std::min(piece, kFirstSegment);
+  const double first = first_segment(piece);
   load.steps = n > 2 ? 2 : 1;
   load.latency = load.steps * all_pairs_alpha(basis);
   if (n > 2)

@@ -156,11 +156,16 @@ int Knomial::depth() const {
   return hops;
 }
 
-double deepest_latency(const Knomial& tree, int root, const schedule::Basis& basis) {
+double deepest_latency(const Knomial& tree, int root, double first, double held,
+                       const schedule::Basis& basis) {
   const int n = basis.size;
   double latency = 0;
-  for (int v = tree.deepest(); v != 0; v = tree.parent(v))
-    latency += basis.alpha((tree.parent(v) + root) % n, (v + root) % n);
+  for (int v = tree.deepest(); v != 0; v = tree.parent(v)) {
+    const int parent = tree.parent(v);
+    const int a = (parent + root) % n, b = (v + root) % n;
+    latency += basis.alpha(a, b);
+    if (parent != 0) latency += first / basis.rate(a, b) + first * held;
+  }
   return latency;
 }
 
@@ -172,7 +177,7 @@ Knomial knomial_tree(const schedule::Basis& basis, int most) {
     const Knomial tree(n, k);
     Load load;
     load.steps = tree.depth();
-    load.latency = deepest_latency(tree, 0, basis);
+    load.latency = deepest_latency(tree, 0, 0, 0, basis);
     load.busiest.messages = static_cast<double>(tree.children(0).size());
     load.average.messages = 2.0 * (n - 1) / n;
     const double ns = price(load, 0, basis).ns;
@@ -223,7 +228,9 @@ Cost cost_tree(const Collective& collective, uint64_t bytes, const schedule::Bas
     }
   }
   load.steps = tree.depth();
-  load.latency = deepest_latency(tree, collective.root, basis);
+  const double gamma = collective.operation == tbcclOpReduce ? basis.gamma : 0;
+  load.latency = deepest_latency(tree, collective.root, first_segment(vector),
+                                 2 * basis.cpu_byte + gamma, basis);
   const auto messages = static_cast<double>(tree.children(0).size());         // of the root
   const double reduced = collective.operation == tbcclOpReduce ? vector : 0;  // a message
   load.busiest = {messages, messages * vector, messages * reduced,

@@ -42,7 +42,8 @@ schedule::Schedule make_tree_blocks(const schedule::Collective&, int rank, int s
 Cost cost_tree_blocks(const schedule::Collective&, uint64_t bytes, const schedule::Basis&,
                       const Knomial&);
 
-// Sum of alpha along the way from the root to the deepest number.
-double deepest_latency(const Knomial& tree, int root, const schedule::Basis&);
-
+// From the root to the deepest number: alpha of every hop, and, after the first, the time of the
+// `first` bytes that a rank has before it passes any on, with `held` ns of its processor for each.
+double deepest_latency(const Knomial& tree, int root, double first, double held,
+                       const schedule::Basis&);
 }  // namespace tbccl::algorithms

@@ -135,7 +135,8 @@ Cost cost_tree_blocks(const Collective& collective, uint64_t bytes, const schedu
   const double block = static_cast<double>(bytes) / n;
   Load load;
   load.steps = tree.depth();
-  load.latency = deepest_latency(tree, collective.root, basis);
+  load.latency =
+      deepest_latency(tree, collective.root, first_segment(block), 2 * basis.cpu_byte, basis);
   double hops = 0, looked_at = 0;  // of all blocks: the sum of all subtrees below the root
   for (int v = 0; v < n; v += sample_stride(n)) {
     double network = 0;
@@ -148,7 +149,12 @@ Cost cost_tree_blocks(const Collective& collective, uint64_t bytes, const schedu
     hops += v == 0 ? 0 : tree.subtree(v);
     looked_at++;
   }
-  load.busiest = {static_cast<double>(tree.children(0).size()), (n - 1) * block, 0};
+  // The root; and what is the most for others, the blocks of the largest subtree in scratch.
+  const std::vector<int> children = tree.children(0);
+  int largest = 0;
+  for (int child : children) largest = std::max(largest, tree.subtree(child));
+  load.busiest = {static_cast<double>(children.size()), (n - 1) * block, 0,
+                  largest > 1 ? largest * block : 0};
   load.average = {2.0 * (n - 1) / n, 2 * hops / looked_at * block, 0};
   return price(load, bytes, basis);
 }

@@ -39,7 +39,7 @@ bool is_message(const Phase& p) {
 }  // namespace
 
 TEST_CASE("no dependency of any algorithm can be left out") {
-  for (const char* name : {"direct", "twostep", "doubling", "halving", "ring"})
+  for (const char* name : {"direct", "twostep", "doubling", "halving", "ring", "double_tree"})
     for (bool in_place : {false, true})
       for (bool scale : {false, true})
         for (int n : {3, 4}) {
@@ -66,7 +66,7 @@ TEST_CASE("no dependency of any algorithm can be left out") {
 }
 
 TEST_CASE("messages that do not meet are found") {
-  for (const char* name : {"direct", "twostep", "doubling", "halving", "ring"})
+  for (const char* name : {"direct", "twostep", "doubling", "halving", "ring", "double_tree"})
     for (bool in_place : {false, true}) {
       const Collective c{tbcclOpAllReduce, in_place, false, 0};
       const Group good = make(name, c, 5);
@@ -86,7 +86,7 @@ TEST_CASE("messages that do not meet are found") {
 }
 
 TEST_CASE("wrong data is found") {
-  for (const char* name : {"direct", "twostep", "doubling", "halving", "ring"})
+  for (const char* name : {"direct", "twostep", "doubling", "halving", "ring", "double_tree"})
     for (bool in_place : {false, true}) {
       const Collective c{tbcclOpAllReduce, in_place, false, 0};
       const Group good = make(name, c, 4);
@@ -143,7 +143,7 @@ TEST_CASE("a ring that claims rank order is found out") {
 
 TEST_CASE("the send buffer is not to be written") {
   const Collective c{tbcclOpAllReduce, false, false, 0};
-  for (const char* name : {"direct", "twostep", "doubling", "halving", "ring"})
+  for (const char* name : {"direct", "twostep", "doubling", "halving", "ring", "double_tree"})
     every_phase(make(name, c, 4), c, "writes the input", [](Phase& p) {
       p.dst.buffer = schedule::Buffer::kInput;
       return p.kind != Kind::kSend;
@@ -192,7 +192,7 @@ TEST_CASE("rings of scratch need all their receives open at once") {
 }
 
 TEST_CASE("a broadcast from the wrong rank is found") {
-  for (const char* name : {"tree", "chain"}) {
+  for (const char* name : {"tree", "chain", "scatter_gather", "double_tree"}) {
     const Collective c{tbcclOpBroadcast, false, false, 1};
     const Group good = make(name, c, 6);
     REQUIRE(schedule::verify(good, c).ok());

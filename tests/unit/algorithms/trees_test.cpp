@@ -84,8 +84,8 @@ TEST_CASE("closed forms of trees and chains agree with the simulator within a fa
   for (size_t b = 0; b < bases.size(); b++)
     for (const Case& what : kCases)
       for (int root : {0, bases[b].size / 2, bases[b].size - 1})
-        for (uint64_t count :
-             {uint64_t{2}, uint64_t{1} << 10, uint64_t{1} << 16, uint64_t{1} << 21}) {
+        for (uint64_t count : {uint64_t{2}, uint64_t{1} << 10, uint64_t{1} << 14, uint64_t{1} << 16,
+                               uint64_t{1} << 21}) {
           const double simulated = play(what, root, bases[b], count).ns;
           const double predicted = price(what, root, bases[b], count).ns;
           INFO("basis " << b << ", " << what.algorithm << ", operation " << what.operation
