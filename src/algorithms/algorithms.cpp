@@ -18,7 +18,7 @@ constexpr tbcclOperation_t kTree[] = {tbcclOpBroadcast, tbcclOpReduce, tbcclOpGa
                                       tbcclOpScatter};
 constexpr tbcclOperation_t kChain[] = {tbcclOpBroadcast, tbcclOpReduce};
 
-constexpr tbcclOperation_t kBroadcast[] = {tbcclOpBroadcast};
+constexpr tbcclOperation_t kScatterGather[] = {tbcclOpBroadcast, tbcclOpReduce};
 constexpr tbcclOperation_t kDoubleTree[] = {tbcclOpAllReduce, tbcclOpBroadcast, tbcclOpReduce};
 
 constexpr tbcclOperation_t kRing[] = {tbcclOpAllReduce, tbcclOpAllGather, tbcclOpAllGatherV,
@@ -32,7 +32,7 @@ constexpr std::array kTable = {
     Algorithm{"ring", kRing, false, false, false, make_ring, cost_ring},
     Algorithm{"tree", kTree, false, false, false, make_tree, cost_tree},
     Algorithm{"chain", kChain, false, false, false, make_chain, cost_chain},
-    Algorithm{"scatter_gather", kBroadcast, false, false, false, make_scatter_gather,
+    Algorithm{"scatter_gather", kScatterGather, false, false, false, make_scatter_gather,
               cost_scatter_gather},
     Algorithm{"double_tree", kDoubleTree, false, false, false, make_double_tree, cost_double_tree},
 };

@@ -24,6 +24,7 @@ constexpr Case kCases[] = {{"chain", tbcclOpBroadcast},
                            {"tree", tbcclOpGather},
                            {"tree", tbcclOpScatter},
                            {"scatter_gather", tbcclOpBroadcast},
+                           {"scatter_gather", tbcclOpReduce},
                            {"double_tree", tbcclOpAllReduce},
                            {"double_tree", tbcclOpBroadcast},
                            {"double_tree", tbcclOpReduce}};
@@ -153,11 +154,12 @@ TEST_CASE("a chain reduces at the rate of the cables") {
 TEST_CASE("scatter and all-gather use every cable of a mesh") {
   const uint64_t count = uint64_t{1} << 22;
   const double rate = 0.125, whole = static_cast<double>(count) * 4 / rate;
-  const Case what{"scatter_gather", tbcclOpBroadcast};
-  for (int n : {3, 4, 5, 8})
-    for (int root : {0, n - 1}) {
-      const double bound = whole / (n - 1);
-      REQUIRE(play(what, root, mesh(n, rate), count).ns < bound * 1.05);
-      REQUIRE(play(what, root, mesh(n, rate), count).ns > bound);
-    }
+  for (tbcclOperation_t operation : {tbcclOpBroadcast, tbcclOpReduce})
+    for (int n : {3, 4, 5, 8})
+      for (int root : {0, n - 1}) {
+        const Case what{"scatter_gather", operation};
+        const double bound = whole / (n - 1);
+        REQUIRE(play(what, root, mesh(n, rate), count).ns < bound * 1.05);
+        REQUIRE(play(what, root, mesh(n, rate), count).ns > bound);
+      }
 }

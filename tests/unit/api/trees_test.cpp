@@ -117,8 +117,7 @@ TEST_CASE("trees, chains and scatter_gather, forced, from every root") {
   const int size = GENERATE(2, 3, 6);
   INFO(transports << ", " << algorithm << ", " << size << " ranks");
   const std::string name = algorithm;
-  std::vector<tbcclOperation_t> operations = {tbcclOpBroadcast};
-  if (name != "scatter_gather") operations.push_back(tbcclOpReduce);
+  std::vector<tbcclOperation_t> operations = {tbcclOpBroadcast, tbcclOpReduce};
   if (name == "double_tree") operations.push_back(tbcclOpAllReduce);
   if (name == "tree") operations.insert(operations.end(), {tbcclOpGather, tbcclOpScatter});
   std::string algorithms;
@@ -142,7 +141,7 @@ TEST_CASE("trees, chains and scatter_gather, forced, from every root") {
 }
 
 TEST_CASE("trees and chains with a pre-multiplied sum and an average") {
-  const char* const algorithm = GENERATE("tree", "chain", "double_tree");
+  const char* const algorithm = GENERATE("tree", "chain", "scatter_gather", "double_tree");
   const std::string reduce = std::string("reduce:") + algorithm;
   const std::string all = reduce + (reduce == "reduce:double_tree" ? ";allreduce:double_tree" : "");
   const Variables variables{{"TBCCL_ALGO", all.c_str()}};
