@@ -19,6 +19,8 @@ constexpr tbcclOperation_t kBroadcast[] = {tbcclOpBroadcast};
 
 constexpr tbcclOperation_t kRing[] = {tbcclOpAllReduce, tbcclOpAllGather, tbcclOpAllGatherV,
                                       tbcclOpReduceScatter, tbcclOpReduceScatterV};
+constexpr tbcclOperation_t kPairwise[] = {tbcclOpAllToAll, tbcclOpAllToAllV};
+constexpr tbcclOperation_t kBruck[] = {tbcclOpAllToAll, tbcclOpAllGather};
 
 constexpr std::array kTable = {
     Algorithm{"direct", kAll, true, true, true, make_direct, cost_direct},
@@ -28,6 +30,8 @@ constexpr std::array kTable = {
     Algorithm{"ring", kRing, false, false, false, make_ring, cost_ring},
     Algorithm{"tree", kTree, false, false, false, make_tree, cost_tree},
     Algorithm{"chain", kBroadcast, true, false, true, make_chain, cost_chain},
+    Algorithm{"pairwise", kPairwise, true, false, true, make_pairwise, cost_pairwise},
+    Algorithm{"bruck", kBruck, true, false, true, make_bruck, cost_bruck},
 };
 
 }  // namespace

@@ -45,6 +45,8 @@ TBCCL_ALGORITHM(halving);
 TBCCL_ALGORITHM(ring);
 TBCCL_ALGORITHM(tree);
 TBCCL_ALGORITHM(chain);
+TBCCL_ALGORITHM(pairwise);
+TBCCL_ALGORITHM(bruck);
 #undef TBCCL_ALGORITHM
 
 }  // namespace tbccl::algorithms

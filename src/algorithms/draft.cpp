@@ -96,14 +96,14 @@ int16_t Draft::recv_reduce(int repeat, Affine peer, Range range, Affine tag, Ope
 }
 
 int16_t Draft::fold(Range range, int sources, int own, Affine slot, Operand dst,
-                    std::vector<Dep> deps) {
+                    std::vector<Dep> deps, bool finish) {
   Phase phase;
   phase.kind = Kind::kFold;
   phase.pieces = range.pieces;
   phase.piece = range.piece;
   phase.src = Draft::own(range.piece);
   phase.dst = dst;
-  phase.finish = true;
+  phase.finish = finish;
   phase.sources = sources;
   phase.own = own;
   phase.fold_slot = slot;
@@ -123,7 +123,7 @@ int16_t Draft::copy(Range range, Operand src, Operand dst, bool finish, std::vec
   return add(std::move(phase));
 }
 
-int16_t Draft::copy_each(int repeat, Range range, Operand src, Operand dst) {
+int16_t Draft::copy_each(int repeat, Range range, Operand src, Operand dst, std::vector<Dep> deps) {
   Phase phase;
   phase.kind = Kind::kCopy;
   phase.repeat = repeat;
@@ -131,6 +131,7 @@ int16_t Draft::copy_each(int repeat, Range range, Operand src, Operand dst) {
   phase.piece = range.piece;
   phase.src = src;
   phase.dst = dst;
+  phase.deps = std::move(deps);
   return add(std::move(phase));
 }
 
