@@ -19,12 +19,13 @@ constexpr tbcclOperation_t kBroadcast[] = {tbcclOpBroadcast};
 
 constexpr tbcclOperation_t kRing[] = {tbcclOpAllReduce, tbcclOpAllGather, tbcclOpAllGatherV,
                                       tbcclOpReduceScatter, tbcclOpReduceScatterV};
+constexpr tbcclOperation_t kHalving[] = {tbcclOpAllReduce, tbcclOpReduceScatter};
 constexpr tbcclOperation_t kPairwise[] = {tbcclOpAllToAll, tbcclOpAllToAllV};
 constexpr tbcclOperation_t kBruck[] = {tbcclOpAllToAll, tbcclOpAllGather};
 
 constexpr std::array kTable = {
     Algorithm{"direct", kAll, true, true, true, make_direct, cost_direct},
-    Algorithm{"halving", kReduce, false, false, false, make_halving, cost_halving},
+    Algorithm{"halving", kHalving, false, false, false, make_halving, cost_halving},
     Algorithm{"twostep", kReduce, true, true, true, make_twostep, cost_twostep},
     Algorithm{"doubling", kDoubling, true, false, false, make_doubling, cost_doubling},
     Algorithm{"ring", kRing, false, false, false, make_ring, cost_ring},
