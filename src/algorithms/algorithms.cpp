@@ -7,7 +7,8 @@ namespace tbccl::algorithms {
 
 namespace {
 
-constexpr tbcclOperation_t kDoubling[] = {tbcclOpAllReduce, tbcclOpBarrier, tbcclOpAllGather};
+constexpr tbcclOperation_t kDoubling[] = {tbcclOpAllReduce, tbcclOpBarrier, tbcclOpAllGather,
+                                          tbcclOpScan, tbcclOpExScan};
 constexpr tbcclOperation_t kAll[] = {
     tbcclOpAllReduce, tbcclOpBarrier,    tbcclOpBroadcast,     tbcclOpReduce,
     tbcclOpAllGather, tbcclOpAllGatherV, tbcclOpReduceScatter, tbcclOpReduceScatterV,
@@ -15,7 +16,7 @@ constexpr tbcclOperation_t kAll[] = {
     tbcclOpScatter,   tbcclOpScatterV,   tbcclOpScan,          tbcclOpExScan};
 constexpr tbcclOperation_t kReduce[] = {tbcclOpAllReduce};
 constexpr tbcclOperation_t kTree[] = {tbcclOpBroadcast, tbcclOpReduce};
-constexpr tbcclOperation_t kBroadcast[] = {tbcclOpBroadcast};
+constexpr tbcclOperation_t kChain[] = {tbcclOpBroadcast, tbcclOpScan, tbcclOpExScan};
 
 constexpr tbcclOperation_t kRing[] = {tbcclOpAllReduce, tbcclOpAllGather, tbcclOpAllGatherV,
                                       tbcclOpReduceScatter, tbcclOpReduceScatterV};
@@ -30,7 +31,7 @@ constexpr std::array kTable = {
     Algorithm{"doubling", kDoubling, true, false, false, make_doubling, cost_doubling},
     Algorithm{"ring", kRing, false, false, false, make_ring, cost_ring},
     Algorithm{"tree", kTree, false, false, false, make_tree, cost_tree},
-    Algorithm{"chain", kBroadcast, true, false, true, make_chain, cost_chain},
+    Algorithm{"chain", kChain, true, false, false, make_chain, cost_chain},
     Algorithm{"pairwise", kPairwise, true, false, true, make_pairwise, cost_pairwise},
     Algorithm{"bruck", kBruck, true, false, true, make_bruck, cost_bruck},
 };

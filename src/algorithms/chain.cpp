@@ -11,19 +11,17 @@
 //   one cable plus the way of the first segment.
 // Cost.  n - 1 latencies, each with the time of one segment; half a vector a cable: for large
 // vectors.
+#include "algorithms/chain.h"
+
 #include <algorithm>
 #include <cstdlib>
 
-#include "algorithms/algorithms.h"
 #include "algorithms/draft.h"
 #include "algorithms/order.h"
 
 namespace tbccl::algorithms {
 
 namespace {
-
-// Bytes that a rank has before it passes any on: the transports' segments are about as long.
-constexpr double kFirstSegment = 64 << 10;
 
 // One chain as one rank sees it: ranks, -1 where there is none.
 struct Place {
@@ -77,6 +75,7 @@ class Chains {
 Schedule make_chain(const Collective& collective, int rank, int size,
                     const schedule::Basis& basis) {
   if (size == 1) return make_alone("chain", collective);
+  if (collective.operation != tbcclOpBroadcast) return make_chain_scan(collective, rank, size);
   const Chains chains(collective, basis);
   Draft draft("chain", collective, rank, size, chains.halves() ? 2 : 1, true);
   for (int c = 0; c < chains.count(); c++) {
@@ -97,6 +96,7 @@ Cost cost_chain(const Collective& collective, uint64_t bytes, const schedule::Ba
   const int n = basis.size;
   Load load;
   if (n == 1) return price(load, bytes, basis);
+  if (collective.operation != tbcclOpBroadcast) return cost_chain_scan(collective, bytes, basis);
   const Chains chains(collective, basis);
   const double part = static_cast<double>(bytes) / (chains.halves() ? 2 : 1);
   const double first = std::min(part, kFirstSegment);
