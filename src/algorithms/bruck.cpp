@@ -174,9 +174,9 @@ Cost cost_all_to_all(uint64_t bytes, const schedule::Basis& basis) {
   const int n = basis.size;
   const double block = static_cast<double>(bytes) / n;
   Load load;
-  load.steps = steps_of(n);
+  std::vector<Load> chain;  // of messages that wait for each other, to the end of each step
   double network = 0, sent = 0;
-  for (int k = 0; k < load.steps; k++) {
+  for (int k = 0; k < steps_of(n); k++) {
     const double part = block * count_of(k, n);
     double alpha = 0, wire = 0, shared = 0;
     for (int rank = 0; rank < n; rank += sample_stride(n)) {
@@ -185,14 +185,24 @@ Cost cost_all_to_all(uint64_t bytes, const schedule::Basis& basis) {
       double& longest = uses_network(basis, rank, peer) ? shared : wire;
       longest = std::max(longest, part / basis.rate(rank, peer));
     }
-    load.latency += alpha;
     load.wire = std::max(load.wire, wire);
     network += shared;
     sent += part;
+    Load before;
+    for (int lower = 0; lower < k && (1 << k) + (1 << lower) < n; lower++) {
+      const Load& other = chain[static_cast<size_t>(lower)];
+      before.steps = std::max(before.steps, other.steps);
+      before.latency = std::max(before.latency, other.latency);
+    }
+    before.steps++;
+    before.latency += alpha;
+    load.steps = std::max(load.steps, before.steps);
+    load.latency = std::max(load.latency, before.latency);
+    chain.push_back(before);
   }
   load.wire = std::max(load.wire, network);
   // Copies count as bytes moved: all that is sent, and what goes to the output.
-  load.busiest = {2.0 * load.steps, 3 * sent + block * (n - 1), 0, 0};
+  load.busiest = {2.0 * steps_of(n), 3 * sent + block * (n - 1), 0, 0};
   load.average = load.busiest;
   return price(load, bytes, basis);
 }

@@ -10,6 +10,7 @@
 //   exclusive scan   what comes in is the result; it waits in scratch until it has been combined
 //                    for the next rank. In place it may overwrite the own contribution after that.
 //
+//   Averages: the sum is rounded before it is divided, as it goes on undivided.
 //   The order is the ranks' own on any cabling, since the results are: other operators than sums
 //   need it.
 // Cost.  n - 1 latencies, each with the time of one segment; a vector a link: for large vectors.

@@ -12,7 +12,8 @@
 //   2^k above it.
 // Scan.  The fold moves between two slots of scratch, as what is being sent may not be overwritten,
 //   and ends in the output; a slot is written again when the send of two steps before has been
-//   released. What an average does to it comes when its last send has been.
+//   released. A rank that goes on sending divides an average after its last send: from the rounded
+//   sum.
 // Exclusive scan.  A rank keeps two folds: `before`, of the ranks below it alone, to which all that
 //   comes is added, and what it sends, made of `before` and its own contribution in each step.
 // Cost.  log2 n latencies, a whole vector each: for small vectors.
@@ -149,9 +150,10 @@ Cost cost_doubling_scan(const Collective& collective, uint64_t bytes,
   const int n = basis.size;
   const double vector = static_cast<double>(bytes);
   Load load;
-  load.steps = bits(n - 1);
-  double network = 0, messages = 0;
-  for (int k = 0; k < load.steps; k++) {
+  // To wait in k + 1 steps, a rank needs 2^k others below it to have waited in k.
+  load.steps = bits(n) - 1;
+  double network = 0, messages = 0, shortest = 0;
+  for (int k = 0; k < bits(n - 1); k++) {
     const int away = 1 << k;
     double alpha = 0, wire = 0, shared = 0;
     for (int rank = 0; rank + away < n; rank += sample_stride(n)) {
@@ -160,10 +162,12 @@ Cost cost_doubling_scan(const Collective& collective, uint64_t bytes,
       longest = std::max(longest, vector / basis.rate(rank, rank + away));
     }
     load.latency += alpha;
+    shortest = k == 0 ? alpha : std::min(shortest, alpha);
     load.wire = std::max(load.wire, wire);
     network += shared;
     messages += n - away;
   }
+  if (bits(n - 1) > load.steps) load.latency -= shortest;
   load.wire = std::max(load.wire, network);
   const double combinations = collective.operation == tbcclOpExScan ? 2 : 1;  // of a message
   const double most = bits(n / 2) + bits(n - 1 - n / 2);  // of the rank in the middle
