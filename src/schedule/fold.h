@@ -6,7 +6,8 @@
 //   classes remain of thousands of ranks. Pieces may differ by the few bytes that an uneven cut
 //   makes.
 // The difference.  Ranks of a class stay in step. Where many share a network or a processor, those
-//   of a whole group get in each other's way by chance, and take up to a third longer.
+//   of a whole group get in each other's way by chance, and take up to a third longer; or one works
+//   while another's message is under way, and they are done by up to a fifth sooner.
 // How.  Colours are refined until their number stands: a rank's next colour is made of its own and
 //   of its peers'. Phases that go over many peers are looked at in samples; whether the classes fit
 //   together, message by message, is then checked on one rank of each.
