@@ -7,7 +7,8 @@ namespace tbccl::algorithms {
 
 namespace {
 
-constexpr tbcclOperation_t kDoubling[] = {tbcclOpAllReduce, tbcclOpBarrier, tbcclOpAllGather};
+constexpr tbcclOperation_t kDoubling[] = {tbcclOpAllReduce, tbcclOpBarrier, tbcclOpAllGather,
+                                          tbcclOpScan, tbcclOpExScan};
 constexpr tbcclOperation_t kAll[] = {
     tbcclOpAllReduce, tbcclOpBarrier,    tbcclOpBroadcast,     tbcclOpReduce,
     tbcclOpAllGather, tbcclOpAllGatherV, tbcclOpReduceScatter, tbcclOpReduceScatterV,
@@ -16,17 +17,20 @@ constexpr tbcclOperation_t kAll[] = {
 constexpr tbcclOperation_t kReduce[] = {tbcclOpAllReduce};
 constexpr tbcclOperation_t kTree[] = {tbcclOpBroadcast, tbcclOpReduce, tbcclOpGather,
                                       tbcclOpScatter};
-constexpr tbcclOperation_t kChain[] = {tbcclOpBroadcast, tbcclOpReduce};
+constexpr tbcclOperation_t kChain[] = {tbcclOpBroadcast, tbcclOpReduce, tbcclOpScan, tbcclOpExScan};
 
 constexpr tbcclOperation_t kScatterGather[] = {tbcclOpBroadcast, tbcclOpReduce};
 constexpr tbcclOperation_t kDoubleTree[] = {tbcclOpAllReduce, tbcclOpBroadcast, tbcclOpReduce};
 
 constexpr tbcclOperation_t kRing[] = {tbcclOpAllReduce, tbcclOpAllGather, tbcclOpAllGatherV,
                                       tbcclOpReduceScatter, tbcclOpReduceScatterV};
+constexpr tbcclOperation_t kHalving[] = {tbcclOpAllReduce, tbcclOpReduceScatter};
+constexpr tbcclOperation_t kPairwise[] = {tbcclOpAllToAll, tbcclOpAllToAllV};
+constexpr tbcclOperation_t kBruck[] = {tbcclOpAllToAll, tbcclOpAllGather};
 
 constexpr std::array kTable = {
     Algorithm{"direct", kAll, true, true, true, make_direct, cost_direct},
-    Algorithm{"halving", kReduce, false, false, false, make_halving, cost_halving},
+    Algorithm{"halving", kHalving, false, false, false, make_halving, cost_halving},
     Algorithm{"twostep", kReduce, true, true, true, make_twostep, cost_twostep},
     Algorithm{"doubling", kDoubling, true, false, false, make_doubling, cost_doubling},
     Algorithm{"ring", kRing, false, false, false, make_ring, cost_ring},
@@ -35,6 +39,8 @@ constexpr std::array kTable = {
     Algorithm{"scatter_gather", kScatterGather, false, false, false, make_scatter_gather,
               cost_scatter_gather},
     Algorithm{"double_tree", kDoubleTree, false, false, false, make_double_tree, cost_double_tree},
+    Algorithm{"pairwise", kPairwise, true, false, true, make_pairwise, cost_pairwise},
+    Algorithm{"bruck", kBruck, true, false, true, make_bruck, cost_bruck},
 };
 
 }  // namespace

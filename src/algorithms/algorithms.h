@@ -47,6 +47,8 @@ TBCCL_ALGORITHM(tree);
 TBCCL_ALGORITHM(chain);
 TBCCL_ALGORITHM(scatter_gather);
 TBCCL_ALGORITHM(double_tree);
+TBCCL_ALGORITHM(pairwise);
+TBCCL_ALGORITHM(bruck);
 #undef TBCCL_ALGORITHM
 
 }  // namespace tbccl::algorithms

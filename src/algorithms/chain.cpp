@@ -14,16 +14,21 @@
 //   its own. Sums wait in scratch: nobody but the root has a buffer for them.
 // Cost.  n - 1 latencies, each with the time of one segment; half a vector a cable: for large
 // vectors.
+#include "algorithms/chain.h"
+
 #include <algorithm>
 #include <cstdlib>
 
-#include "algorithms/algorithms.h"
 #include "algorithms/draft.h"
 #include "algorithms/order.h"
 
 namespace tbccl::algorithms {
 
 namespace {
+
+bool is_scan(tbcclOperation_t operation) {
+  return operation == tbcclOpScan || operation == tbcclOpExScan;
+}
 
 // One chain of a broadcast as one rank sees it: ranks, -1 where there is none. A reduce goes the
 // other way.
@@ -133,6 +138,7 @@ Schedule make_reduce(const Collective& collective, int rank, int size, const Cha
 Schedule make_chain(const Collective& collective, int rank, int size,
                     const schedule::Basis& basis) {
   if (size == 1) return make_alone("chain", collective);
+  if (is_scan(collective.operation)) return make_chain_scan(collective, rank, size);
   const Chains chains(collective, basis);
   return collective.operation == tbcclOpReduce ? make_reduce(collective, rank, size, chains)
                                                : make_broadcast(collective, rank, size, chains);
@@ -142,6 +148,7 @@ Cost cost_chain(const Collective& collective, uint64_t bytes, const schedule::Ba
   const int n = basis.size;
   Load load;
   if (n == 1) return price(load, bytes, basis);
+  if (is_scan(collective.operation)) return cost_chain_scan(collective, bytes, basis);
   const Chains chains(collective, basis);
   const bool reduces = collective.operation == tbcclOpReduce;
   const double part = static_cast<double>(bytes) / chains.pieces();

@@ -16,6 +16,7 @@
 //   steps is odd; with a single step it sends a copy instead.
 // Cost.  log2 n latencies, a whole vector each: for small vectors. Everything is done twice on
 //   half of all operands, but nothing has to be sent back.
+// All-gather and scans: doubling_blocks.cpp, doubling_scan.cpp.
 #include "algorithms/doubling.h"
 
 #include <algorithm>
@@ -28,6 +29,10 @@
 namespace tbccl::algorithms {
 
 namespace {
+
+bool is_scan(tbcclOperation_t operation) {
+  return operation == tbcclOpScan || operation == tbcclOpExScan;
+}
 
 // Where the vector lies before step k, for k = 0 .. steps; the last is the output.
 std::vector<Operand> places(const Operand& first, int steps) {
@@ -109,6 +114,7 @@ class Exchange {
 Schedule make_doubling(const Collective& collective, int rank, int size, const schedule::Basis&) {
   if (size == 1) return make_alone("doubling", collective);
   if (collective.operation == tbcclOpAllGather) return make_doubling_blocks(collective, rank, size);
+  if (is_scan(collective.operation)) return make_doubling_scan(collective, rank, size);
   Draft draft("doubling", collective, rank, size, 1, true);
   const Corners corners(size);
   if (corners.is_extra(rank)) {
@@ -134,6 +140,7 @@ Schedule make_doubling(const Collective& collective, int rank, int size, const s
 
 Cost cost_doubling(const Collective& collective, uint64_t bytes, const schedule::Basis& basis) {
   if (collective.operation == tbcclOpAllGather) return cost_doubling_blocks(bytes, basis);
+  if (is_scan(collective.operation)) return cost_doubling_scan(collective, bytes, basis);
   const int n = basis.size;
   const double vector = static_cast<double>(bytes);
   const Corners corners(n);

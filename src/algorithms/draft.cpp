@@ -123,7 +123,7 @@ int16_t Draft::copy(Range range, Operand src, Operand dst, bool finish, std::vec
   return add(std::move(phase));
 }
 
-int16_t Draft::copy_each(int repeat, Range range, Operand src, Operand dst) {
+int16_t Draft::copy_each(int repeat, Range range, Operand src, Operand dst, std::vector<Dep> deps) {
   Phase phase;
   phase.kind = Kind::kCopy;
   phase.repeat = repeat;
@@ -131,6 +131,7 @@ int16_t Draft::copy_each(int repeat, Range range, Operand src, Operand dst) {
   phase.piece = range.piece;
   phase.src = src;
   phase.dst = dst;
+  phase.deps = std::move(deps);
   return add(std::move(phase));
 }
 

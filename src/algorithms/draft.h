@@ -78,12 +78,13 @@ class Draft {
   // The phase combines what it receives with `src`; `finish` if that is the last combination.
   int16_t recv_reduce(int repeat, Affine peer, Range range, Affine tag, Operand src, Operand dst,
                       bool received_first, bool finish, std::vector<Dep> deps);
+  // `finish` but where the result is combined further.
   int16_t fold(Range range, int sources, int own, Affine slot, Operand dst, std::vector<Dep> deps,
                bool finish = true);
   int16_t copy(Range range, Operand src, Operand dst, bool finish, std::vector<Dep> deps);
 
-  // Without dependencies: an iteration for each piece.
-  int16_t copy_each(int repeat, Range range, Operand src, Operand dst);
+  // An iteration for each range.
+  int16_t copy_each(int repeat, Range range, Operand src, Operand dst, std::vector<Dep> deps = {});
 
   int16_t next() const { return static_cast<int16_t>(schedule_.phases.size()); }
   // Besides those that hold the own contribution.

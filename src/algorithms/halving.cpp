@@ -21,10 +21,12 @@
 //   the end (order.h).
 // Pieces.  2^dimensions a half. The piece that a corner ends with has the corner's bits, in the
 //   order the half walks the dimensions, as its number: so every range is consecutive.
+// Reduce-scatter: halving_blocks.cpp.
+#include "algorithms/halving.h"
+
 #include <algorithm>
 #include <bit>
 
-#include "algorithms/algorithms.h"
 #include "algorithms/draft.h"
 #include "algorithms/order.h"
 
@@ -121,6 +123,8 @@ class Half {
 Schedule make_halving(const Collective& collective, int rank, int size,
                       const schedule::Basis& basis) {
   if (size == 1) return make_alone("halving", collective);
+  if (collective.operation == tbcclOpReduceScatter)
+    return make_halving_blocks(collective, rank, size, basis);
   const Cube cube(size, basis);
   const Corners& corners = cube.corners();
   Draft draft("halving", collective, rank, size, cube.halves() * cube.count(), false);
@@ -149,9 +153,10 @@ Schedule make_halving(const Collective& collective, int rank, int size,
   return draft.take();
 }
 
-Cost cost_halving(const Collective&, uint64_t bytes, const schedule::Basis& basis) {
+Cost cost_halving(const Collective& collective, uint64_t bytes, const schedule::Basis& basis) {
   const int n = basis.size;
   if (n == 1) return price({}, bytes, basis);
+  if (collective.operation == tbcclOpReduceScatter) return cost_halving_blocks(bytes, basis);
   const Cube cube(n, basis);
   const int steps = cube.dimensions(), halves = cube.halves();
   const double vector = static_cast<double>(bytes), part = vector / halves;

@@ -72,7 +72,8 @@ void scale(const Reduction& r, void* dst, const void* src, size_t count) {
 }
 
 void copy(const Reduction& r, void* dst, const void* src, size_t count) {
-  if (r.ranks == 1 && r.user == nullptr && changes_single(r) && legal(r.type, r.op)) {
+  const bool changes = r.ranks == 1 ? changes_single(r) : r.op == tbcclAvg;
+  if (changes && r.user == nullptr && legal(r.type, r.op)) {
     fold(r, dst, &src, 1, count, true);
   } else if (dst != src && count > 0) {
     std::memcpy(dst, src, count * size_of(r.type));

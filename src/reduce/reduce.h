@@ -45,8 +45,8 @@ void fold(const Reduction& r, void* dst, const void* const* sources, int k, size
 // dst[i] = scalar * src[i], rounded.
 void scale(const Reduction& r, void* dst, const void* src, size_t count);
 
-// dst[i] = src[i], and, for a group of one rank, what finishing means (an average of one).
-// Plain memory copy otherwise.
+// dst[i] = src[i], finished: an average is divided; of a single rank's contribution also what a
+// combination would have made of it. Plain memory copy otherwise, and nothing where dst is src.
 void copy(const Reduction& r, void* dst, const void* src, size_t count);
 
 // The instruction sets that this processor has kernels for, best first ("AVX-512", "AVX2", "plain";

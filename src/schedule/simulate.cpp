@@ -261,7 +261,8 @@ class Player {
            e.rank, e.step, e.segment, Event::kArrive);
     } else {
       const int combinations = p.kind == Kind::kFold ? std::max(1, p.sources - 1) : 1;
-      left = resources_.compute(e.rank, e.time, length * basis_.gamma * combinations);
+      const bool stays = p.kind == Kind::kCopy && p.src == p.dst;
+      left = resources_.compute(e.rank, e.time, stays ? 0 : length * basis_.gamma * combinations);
       push(left, e.rank, e.step, e.segment, Event::kEnd);
     }
     if (e.segment + 1 < state(e.rank, e.step).segments)

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "unit/api/job.h"
+#include "unit/api/variables.h"
 
 namespace {
 
@@ -103,7 +104,9 @@ TEST_CASE("gathers, scatters and reduce-scatter with variable counts") {
 }
 
 TEST_CASE("all-to-all with variable counts") {
-  const int size = GENERATE(1, 2, 3, 5);
+  const char* const algorithms = GENERATE("", "alltoallv:pairwise");
+  const Variables variables{{"TBCCL_ALGO", algorithms}};
+  const int size = GENERATE(1, 2, 3, 5, 8);
   Job job(size);
   job.each([&](int rank, tbcclComm_t comm, Findings& found) {
     const auto length = [](int from, int to, size_t scale) {
