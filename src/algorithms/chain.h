@@ -5,9 +5,6 @@
 
 namespace tbccl::algorithms {
 
-// Bytes that a rank has before it passes any on: the transports' segments are about as long.
-inline constexpr double kFirstSegment = 64 << 10;
-
 // Scans, for at least two ranks.
 schedule::Schedule make_chain_scan(const schedule::Collective&, int rank, int size);
 Cost cost_chain_scan(const schedule::Collective&, uint64_t bytes, const schedule::Basis&);

@@ -72,7 +72,7 @@ Schedule make_chain_scan(const Collective& collective, int rank, int size) {
 
 Cost cost_chain_scan(const Collective& collective, uint64_t bytes, const schedule::Basis& basis) {
   const int n = basis.size;
-  const double vector = static_cast<double>(bytes), first = std::min(vector, kFirstSegment);
+  const double vector = static_cast<double>(bytes), first = first_segment(vector);
   Load load;
   load.steps = n - 1;
   for (int rank = 0; rank + 1 < n; rank++) {
