@@ -20,6 +20,10 @@ constexpr tbcclOperation_t kBroadcast[] = {tbcclOpBroadcast};
 constexpr tbcclOperation_t kRing[] = {tbcclOpAllReduce, tbcclOpAllGather, tbcclOpAllGatherV,
                                       tbcclOpReduceScatter, tbcclOpReduceScatterV};
 
+constexpr tbcclOperation_t kTrees[] = {
+    tbcclOpAllReduce, tbcclOpBarrier,    tbcclOpBroadcast,     tbcclOpReduce,
+    tbcclOpAllGather, tbcclOpAllGatherV, tbcclOpReduceScatter, tbcclOpReduceScatterV};
+
 constexpr std::array kTable = {
     Algorithm{"direct", kAll, true, true, true, make_direct, cost_direct},
     Algorithm{"halving", kReduce, false, false, false, make_halving, cost_halving},
@@ -28,6 +32,9 @@ constexpr std::array kTable = {
     Algorithm{"ring", kRing, false, false, false, make_ring, cost_ring},
     Algorithm{"tree", kTree, false, false, false, make_tree, cost_tree},
     Algorithm{"chain", kBroadcast, true, false, true, make_chain, cost_chain},
+    Algorithm{"spanning", kTrees, false, false, false, make_spanning, cost_spanning},
+    Algorithm{"shallow", kTrees, false, false, false, make_shallow, cost_shallow},
+    Algorithm{"hierarchical", kTrees, false, false, false, make_hierarchical, cost_hierarchical},
 };
 
 }  // namespace

@@ -45,6 +45,9 @@ TBCCL_ALGORITHM(halving);
 TBCCL_ALGORITHM(ring);
 TBCCL_ALGORITHM(tree);
 TBCCL_ALGORITHM(chain);
+TBCCL_ALGORITHM(spanning);
+TBCCL_ALGORITHM(shallow);
+TBCCL_ALGORITHM(hierarchical);
 #undef TBCCL_ALGORITHM
 
 }  // namespace tbccl::algorithms
