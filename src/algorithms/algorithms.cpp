@@ -28,6 +28,10 @@ constexpr tbcclOperation_t kHalving[] = {tbcclOpAllReduce, tbcclOpReduceScatter}
 constexpr tbcclOperation_t kPairwise[] = {tbcclOpAllToAll, tbcclOpAllToAllV};
 constexpr tbcclOperation_t kBruck[] = {tbcclOpAllToAll, tbcclOpAllGather};
 
+constexpr tbcclOperation_t kTrees[] = {
+    tbcclOpAllReduce, tbcclOpBarrier,    tbcclOpBroadcast,     tbcclOpReduce,
+    tbcclOpAllGather, tbcclOpAllGatherV, tbcclOpReduceScatter, tbcclOpReduceScatterV};
+
 constexpr std::array kTable = {
     Algorithm{"direct", kAll, true, true, true, make_direct, cost_direct},
     Algorithm{"halving", kHalving, false, false, false, make_halving, cost_halving},
@@ -41,6 +45,9 @@ constexpr std::array kTable = {
     Algorithm{"double_tree", kDoubleTree, false, false, false, make_double_tree, cost_double_tree},
     Algorithm{"pairwise", kPairwise, true, false, true, make_pairwise, cost_pairwise},
     Algorithm{"bruck", kBruck, true, false, true, make_bruck, cost_bruck},
+    Algorithm{"spanning", kTrees, false, false, false, make_spanning, cost_spanning},
+    Algorithm{"shallow", kTrees, false, false, false, make_shallow, cost_shallow},
+    Algorithm{"hierarchical", kTrees, false, false, false, make_hierarchical, cost_hierarchical},
 };
 
 }  // namespace

@@ -49,6 +49,9 @@ TBCCL_ALGORITHM(scatter_gather);
 TBCCL_ALGORITHM(double_tree);
 TBCCL_ALGORITHM(pairwise);
 TBCCL_ALGORITHM(bruck);
+TBCCL_ALGORITHM(spanning);
+TBCCL_ALGORITHM(shallow);
+TBCCL_ALGORITHM(hierarchical);
 #undef TBCCL_ALGORITHM
 
 }  // namespace tbccl::algorithms

@@ -28,10 +28,11 @@ Draft::Draft(const char* algorithm, const Collective& collective, int rank, int 
   }
   Phase phase;
   phase.kind = Kind::kScale;
+  // Blocks of different lengths may lie anywhere, so one step never goes over several of them.
   const bool each = kept_slots_ > 1;
-  phase.repeat = each ? schedule_.pieces : 1;
-  phase.pieces = each ? 1 : schedule_.pieces;
-  phase.piece = counting(0);
+  phase.pieces = each ? 1 : pieces;
+  phase.repeat = schedule_.pieces / phase.pieces;
+  phase.piece = counting(0, phase.pieces);
   phase.src = from;
   phase.dst = own_;
   ready_ = {done(add(std::move(phase)))};
