@@ -41,6 +41,10 @@ means_exist() {
     [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] && npm_works
   elif has_label "$1" mpi; then
     command -v mpirun > /dev/null
+  elif has_label "$1" mpich; then
+    command -v mpiexec.hydra > /dev/null
+  elif has_label "$1" slurm; then
+    command -v srun > /dev/null && srun -n 1 --immediate=10 true > /dev/null 2>&1
   else
     true
   fi

@@ -18,7 +18,7 @@ struct Job {
 };
 
 struct Counts {
-  uint64_t elements = 0;  // the count argument
+  uint64_t elements = 0;  // the count argument (variable counts: of the least block)
   uint64_t bytes = 0;     // the size column: the larger of what a rank sends and receives
 };
 
@@ -58,18 +58,27 @@ struct CollectiveTest {
 };
 
 extern const CollectiveTest kAllGather;
+extern const CollectiveTest kAllGatherV;
 extern const CollectiveTest kAllReduce;
 extern const CollectiveTest kAllToAll;
+extern const CollectiveTest kAllToAllV;
 extern const CollectiveTest kBroadcast;
+extern const CollectiveTest kExScan;
 extern const CollectiveTest kGather;
+extern const CollectiveTest kGatherV;
 extern const CollectiveTest kReduce;
 extern const CollectiveTest kReduceScatter;
+extern const CollectiveTest kReduceScatterV;
+extern const CollectiveTest kScan;
 extern const CollectiveTest kScatter;
+extern const CollectiveTest kScatterV;
 extern const CollectiveTest kSendRecv;
 
 inline const CollectiveTest& find_collective(std::string_view name) {
-  for (const CollectiveTest* test : {&kAllGather, &kAllToAll, &kBroadcast, &kGather, &kReduce,
-                                     &kReduceScatter, &kScatter, &kSendRecv}) {
+  for (const CollectiveTest* test :
+       {&kAllGather, &kAllGatherV, &kAllToAll, &kAllToAllV, &kBroadcast, &kExScan, &kGather,
+        &kGatherV, &kReduce, &kReduceScatter, &kReduceScatterV, &kScan, &kScatter, &kScatterV,
+        &kSendRecv}) {
     if (name == test->name) return *test;
   }
   return kAllReduce;

@@ -29,7 +29,11 @@ int explain(const Options& options) {
   question.element = static_cast<uint32_t>(options.types.front().bytes);
   question.collective.scale = collective.reduces && options.operators.front().op == Op::kMulSum;
   for (uint64_t bytes : options.sizes()) {
-    question.count = collective.counts(bytes, question.element, basis.size).elements;
+    // Variable counts: of the average block.
+    const uint64_t size = collective.counts(bytes, question.element, basis.size).bytes;
+    question.count =
+        size / question.element /
+        static_cast<uint64_t>(schedule::vector_blocks(collective.operation, basis.size));
     fmt::print("# {} {} bytes, {} ranks\n{}\n", options.collective, bytes, basis.size,
                selection::explain(question, basis));
   }

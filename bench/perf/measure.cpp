@@ -204,15 +204,19 @@ Status verify_once(const Setting& setting, uint64_t iteration, uint64_t* wrong) 
   const size_t sent_bytes = extent.sent * setting.what.type.bytes;
   const size_t bytes =
       setting.in_place ? setting.counts.bytes : extent.received * setting.what.type.bytes;
-  const Data data{setting.what.type, setting.what.op.op, bench.job.ranks, bench.seed++,
-                  setting.counts.elements};
+  const tbcclOperation_t operation = bench.collective->operation;
+  const Data data{setting.what.type,       setting.what.op.op,
+                  bench.job.ranks,         bench.seed++,
+                  setting.counts.elements, operation == tbcclOpScan || operation == tbcclOpExScan};
+  // Out of place, and where a rank receives nothing.
+  const bool keeps_sent = !setting.in_place || extent.received == 0;
   auto* received = static_cast<std::byte*>(work.recv);
   const auto* sent = static_cast<const std::byte*>(work.send);
 
   set_canary(bench.recv.at(offset), bytes);
   bench.recv.set_guards(offset, bytes);
   fill_contribution(setting, data, const_cast<void*>(work.send));
-  const uint64_t before = setting.in_place ? 0 : checksum(sent, sent_bytes);
+  const uint64_t before = keeps_sent ? checksum(sent, sent_bytes) : 0;
   const std::string text = setting.text();
   Status status = checked(bench.collective->run(work, nullptr), bench.job.comm, text.c_str());
   if (!status.ok()) return status;
@@ -222,11 +226,11 @@ Status verify_once(const Setting& setting, uint64_t iteration, uint64_t* wrong) 
     complain(setting, fmt::format("{} bytes outside the receive buffer were written", changed));
     *wrong += changed;
   }
-  if (!setting.in_place && checksum(sent, sent_bytes) != before) {
+  if (keeps_sent && checksum(sent, sent_bytes) != before) {
     complain(setting, "the send buffer was written");
     ++*wrong;
   }
-  const bool same_everywhere = bench.collective->operation == tbcclOpAllReduce;
+  const bool same_everywhere = operation == tbcclOpAllReduce;
   if (tolerance(data) == 0 || !same_everywhere) return status;
   return compare_ranks(setting, received, wrong);
 }

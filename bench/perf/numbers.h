@@ -73,11 +73,19 @@ using Bfloat16 = Format<uint16_t, 7, 8, -126, 127>;
 using Float8e5m2 = Format<uint8_t, 2, 5, -14, 15>;
 using Float8e4m3 = Format<uint8_t, 3, 4, -6, 7>;  // 1.875 * 2^8 is its NaN
 
-// `value` rounded to the nearest number of the format, ties to even; within the normal range.
+// `value` rounded to the nearest number of the format, ties to even; not above the normal range.
 template <class F>
 typename F::Bits round_to(double value) {
   int exponent = 0;
   const double fraction = std::frexp(std::fabs(value), &exponent);  // [0.5, 1)
+  if (exponent - 1 < F::kLowest) {
+    // A multiple of the least subnormal number, of which the bit pattern is the count (with the
+    // first normal one after the last subnormal one).
+    const double multiple = std::ldexp(std::fabs(value), F::kPrecision - 1 - F::kLowest);
+    const auto sign = static_cast<typename F::Bits>(F::encode({std::signbit(value), 0, 0}));
+    return static_cast<typename F::Bits>(sign |
+                                         static_cast<typename F::Bits>(std::nearbyint(multiple)));
+  }
   const double scaled = std::nearbyint(std::ldexp(fraction, F::kPrecision));
   return F::encode({std::signbit(value), static_cast<uint64_t>(scaled), exponent - F::kPrecision});
 }

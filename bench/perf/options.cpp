@@ -42,7 +42,8 @@ std::string refusal(const std::string& names, const char* why) {
 void add_options(CLI::App& app, Raw* raw, Options* o) {
   app.add_option("collective", raw->collective,
                  "all_reduce, all_gather, alltoall, broadcast, gather, reduce, reduce_scatter, "
-                 "scatter or sendrecv (also all_reduce_perf, ...)");
+                 "scatter, scan, exscan, sendrecv, or one of all_gather_v, alltoall_v, gather_v, "
+                 "reduce_scatter_v and scatter_v (also all_reduce_perf, ...)");
   app.add_option("-g,--ngpus,--ranks", o->local_ranks,
                  "start this many ranks on this machine; without it, join the job that TBCCL_RANK, "
                  "TBCCL_SIZE and TBCCL_RENDEZVOUS describe (one rank if they are not set)")
@@ -177,9 +178,11 @@ std::string resolve_collective(const Raw& raw, Options* o) {
   if (o->collective.ends_with(suffix)) {
     o->collective.resize(o->collective.size() - suffix.size());
   }
-  constexpr std::string_view known[] = {"all_reduce",     "all_gather", "alltoall",
-                                        "broadcast",      "gather",     "reduce",
-                                        "reduce_scatter", "scatter",    "sendrecv"};
+  constexpr std::string_view known[] = {
+      "all_reduce", "all_gather", "alltoall",         "broadcast",
+      "gather",     "reduce",     "reduce_scatter",   "scatter",
+      "scan",       "exscan",     "sendrecv",         "all_gather_v",
+      "alltoall_v", "gather_v",   "reduce_scatter_v", "scatter_v"};
   std::string names;
   for (const std::string_view name : known) {
     if (o->collective == name) return "";
@@ -203,9 +206,16 @@ std::string resolve_root(const Raw& raw, Options* o) {
   return "";
 }
 
+// Goes over operators.
+bool combines(std::string_view collective) {
+  constexpr std::string_view names[] = {"all_reduce",       "reduce", "reduce_scatter",
+                                        "reduce_scatter_v", "scan",   "exscan"};
+  return std::find(std::begin(names), std::end(names), collective) != std::end(names);
+}
+
 // Pairs that were asked for by name must be legal; nothing may be left over of a list with `all`.
 std::string check_pairs(const Options& o) {
-  if (o.collective != "all_reduce") return "";
+  if (!combines(o.collective)) return "";
   size_t legal = 0;
   for (const Type& type : o.types) {
     for (const Operator& entry : o.operators) {

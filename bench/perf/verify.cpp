@@ -88,7 +88,11 @@ void fill_input(const Data& data, int rank, uint64_t first, uint64_t count, void
 }
 
 void fill_expected(const Data& data, uint64_t first, uint64_t count, void* out) {
-  fill_input(data, kResult, first, count, out);
+  fill_prefix(data, data.ranks, first, count, out);
+}
+
+void fill_prefix(const Data& data, int ranks, uint64_t first, uint64_t count, void* out) {
+  fill_input(data, combined(ranks), first, count, out);
 }
 
 void fill_bytes(uint64_t seed, int rank, uint64_t first, uint64_t bytes, void* out) {

@@ -7,11 +7,14 @@
 //    every subset is exact. Signs alternate between ranks; zeros appear only where a format has
 //    fewer mantissa bits than that many ranks need (float8).
 //  - average: the same, and the sum is a multiple of the number of ranks wherever the format can
-//    hold one, so the quotient is exact too. Elsewhere see tolerance().
+//    hold one, so the quotient is exact too. Elsewhere see tolerance(). The average of the first
+//    ranks alone is the exact sum's quotient, rounded once.
 //  - pre-multiplied sum: the sum's contributions, each divided by its rank's scalar (a power of
 //    two, for complex times a unit).
 //  - product: one rank carries a random mantissa, the others signed powers of two (complex: times
 //    1, i, -1 or -i) whose exponents cancel; no partial product leaves the normal range.
+//    Of prefixes, rank 0 is the one: a product of complex powers of two has zeros, whose signs
+//    depend on the order.
 //  - min, max: random finite numbers of middle exponents and both signs.
 //  - integers: all bits random, arithmetic wraps; products of odd numbers, which lose no bits;
 //    and, or and the logical operators biased so that both outcomes are common.
@@ -31,7 +34,8 @@ struct Data {
   Op op = Op::kSum;
   int ranks = 1;
   uint64_t seed = 0;
-  uint64_t block = 0;  // elements of a block, where a buffer has one for each rank
+  uint64_t block = 0;     // elements of a block, where a buffer has one for each rank
+  bool prefixes = false;  // the combinations of the first ranks are exact as well: for scans
 };
 
 // Elements [first, first + count) of rank's contribution to a reduction.
@@ -39,6 +43,9 @@ void fill_input(const Data& data, int rank, uint64_t first, uint64_t count, void
 
 // The same elements of the result.
 void fill_expected(const Data& data, uint64_t first, uint64_t count, void* out);
+
+// The same of the combination of ranks 0 to ranks - 1 alone; `prefixes` must be set.
+void fill_prefix(const Data& data, int ranks, uint64_t first, uint64_t count, void* out);
 
 // Bytes [first, first + bytes) of what `rank` sends in a collective that only moves data. `first`
 // is a multiple of 8. fill_moved takes any.

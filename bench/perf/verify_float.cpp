@@ -1,4 +1,5 @@
 // Floating point and complex types: exact numbers from shares.h, encoded without arithmetic.
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <vector>
@@ -34,10 +35,19 @@ Number divide(Number number, const Scalar& scalar) {
   return number;
 }
 
-void make_parts(Op op, const Limits& limits, uint64_t element, std::span<Number> parts) {
-  switch (op) {
+// The carrier of the mantissa, the one with more than one bit, comes first; pairs stay pairs.
+void put_carrier_first(std::span<Number> parts) {
+  size_t carrier = 0;
+  while (carrier < parts.size() - 1 && parts[carrier].mantissa == 1) ++carrier;
+  std::rotate(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(carrier), parts.end());
+}
+
+void make_parts(const Data& data, const Limits& limits, uint64_t element, std::span<Number> parts) {
+  switch (data.op) {
     case Op::kProd:
-      return product_shares(limits, element, parts);
+      product_shares(limits, element, parts);
+      if (data.prefixes) put_carrier_first(parts);
+      return;
     case Op::kMax:
     case Op::kMin:
       return random_numbers(limits, element, parts);
@@ -48,7 +58,7 @@ void make_parts(Op op, const Limits& limits, uint64_t element, std::span<Number>
   }
 }
 
-// A quotient that is no number of the format (float8 over many ranks) is rounded once.
+// A quotient that is no number of the format (float8 over many ranks, prefixes) is rounded once.
 template <class F>
 typename F::Bits average(std::span<const Number> parts) {
   const Number sum = exact_sum(parts);
@@ -100,10 +110,10 @@ void fill(const Data& data, int rank, uint64_t first, uint64_t count, void* out)
   auto* bytes = static_cast<unsigned char*>(out);
   std::vector<Number> parts(static_cast<size_t>(data.ranks));
   for (uint64_t i = 0; i < count; ++i) {
-    make_parts(data.op, limits_of<F>(), element_hash(data.seed, first + i), parts);
+    make_parts(data, limits_of<F>(), element_hash(data.seed, first + i), parts);
     typename F::Bits bits;
-    if (rank == kResult) {
-      bits = real_result<F>(data.op, parts);
+    if (is_combined(rank)) {
+      bits = real_result<F>(data.op, std::span(parts).first(static_cast<size_t>(-rank)));
     } else {
       Number part = parts[static_cast<size_t>(rank)];
       if (data.op == Op::kMulSum) part = divide(part, scalar_of(rank));
@@ -138,14 +148,15 @@ template <class F>
 class ComplexElement {
  public:
   ComplexElement(const Data& data)
-      : op_(data.op),
+      : data_(data),
+        op_(data.op),
         real_(static_cast<size_t>(data.ranks)),
         imaginary_(static_cast<size_t>(data.ranks)) {}
 
   void make(uint64_t element) {
     element_ = element;
-    make_parts(op_, limits_of<F>(), element, real_);
-    make_parts(op_, limits_of<F>(), mix(element ^ 6), imaginary_);
+    make_parts(data_, limits_of<F>(), element, real_);
+    make_parts(data_, limits_of<F>(), mix(element ^ 6), imaginary_);
     if (op_ != Op::kProd) return;
     Number second;  // the mantissa of the other component's carrier
     for (const Number& part : imaginary_) {
@@ -163,24 +174,28 @@ class ComplexElement {
     return turned({divide(z.real, scalar), divide(z.imaginary, scalar)}, -scalar.turns);
   }
 
-  void result(typename F::Bits* bits) const {
+  // Of the first `ranks` ranks.
+  void result(size_t ranks, typename F::Bits* bits) const {
     if (op_ != Op::kProd) {
-      bits[0] = real_result<F>(op_, real_);
-      bits[1] = real_result<F>(op_, imaginary_);
+      bits[0] = real_result<F>(op_, std::span(real_).first(ranks));
+      bits[1] = real_result<F>(op_, std::span(imaginary_).first(ranks));
       return;
     }
     Complex product{};
-    int turns = 0;
+    int turns = 0, exponent = 0;
     bool negative = false;
-    for (size_t i = 0; i < real_.size(); ++i) {
+    for (size_t i = 0; i < ranks; ++i) {
       if (real_[i].mantissa > 1) {
         product = {real_[i], imaginary_[i]};
       } else {
         turns += product_turns(element_, static_cast<int>(i));
         negative = negative != real_[i].negative;
+        exponent += real_[i].exponent;
       }
     }
     product = turned(product, turns + (negative ? 2 : 0));
+    product.real.exponent += exponent;
+    product.imaginary.exponent += exponent;
     bits[0] = F::encode(product.real);
     bits[1] = F::encode(product.imaginary);
   }
@@ -192,6 +207,7 @@ class ComplexElement {
     return power_of_two ? turned(z, product_turns(element_, rank)) : z;
   }
 
+  Data data_;
   Op op_;
   uint64_t element_ = 0;
   std::vector<Number> real_, imaginary_;
@@ -204,8 +220,8 @@ void fill_pairs(const Data& data, int rank, uint64_t first, uint64_t count, void
   for (uint64_t i = 0; i < count; ++i) {
     element.make(element_hash(data.seed, first + i));
     typename F::Bits bits[2];
-    if (rank == kResult) {
-      element.result(bits);
+    if (is_combined(rank)) {
+      element.result(static_cast<size_t>(-rank), bits);
     } else {
       const Complex z = element.contribution(rank);
       bits[0] = F::encode(z.real);

@@ -84,16 +84,17 @@ uint64_t operand(Op op, uint64_t element, int ranks, int rank) {
   return value;
 }
 
+// Of the first `combined` of `ranks` ranks.
 template <class T>
-T result(Op op, uint64_t element, int ranks) {
+T result(Op op, uint64_t element, int ranks, int combined) {
   uint64_t value = operand<T>(op, element, ranks, 0);
-  for (int rank = 1; rank < ranks; ++rank) {
+  for (int rank = 1; rank < combined; ++rank) {
     value = combine<T>(op, value, operand<T>(op, element, ranks, rank));
   }
   const T wrapped = static_cast<T>(value);
   if (op != Op::kAvg) return wrapped;
   using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
-  return static_cast<T>(static_cast<Wide>(wrapped) / static_cast<Wide>(ranks));
+  return static_cast<T>(static_cast<Wide>(wrapped) / static_cast<Wide>(combined));
 }
 
 template <class T>
@@ -101,8 +102,8 @@ void fill(const Data& data, int rank, uint64_t first, uint64_t count, void* out)
   auto* bytes = static_cast<unsigned char*>(out);
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t element = element_hash(data.seed, first + i);
-    const T value = rank == kResult ? result<T>(data.op, element, data.ranks)
-                                    : contribution<T>(data.op, element, data.ranks, rank);
+    const T value = is_combined(rank) ? result<T>(data.op, element, data.ranks, -rank)
+                                      : contribution<T>(data.op, element, data.ranks, rank);
     std::memcpy(bytes + i * sizeof(T), &value, sizeof(T));
   }
 }

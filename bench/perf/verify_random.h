@@ -25,9 +25,11 @@ inline uint64_t below(uint64_t hash, uint64_t bound) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(hash) * bound) >> 64);
 }
 
-inline constexpr int kResult = -1;  // in place of a rank: the expected result
+// In place of a rank: the combination of the first `ranks` ranks.
+inline constexpr int combined(int ranks) { return -ranks; }
+inline constexpr bool is_combined(int rank) { return rank < 0; }
 
-// Contribution of `rank`, or kResult, for the elements [first, first + count).
+// Contribution of `rank`, or a combination, for the elements [first, first + count).
 void fill_integers(const Data& data, int rank, uint64_t first, uint64_t count, void* out);
 void fill_floats(const Data& data, int rank, uint64_t first, uint64_t count, void* out);
 void fill_complex(const Data& data, int rank, uint64_t first, uint64_t count, void* out);

@@ -197,7 +197,8 @@ tbcclResult_t tbcclCommInitEnv(tbcclComm_t* comm, const tbcclConfig_t* config) {
     if (Status status = bootstrap::prepare_launch(lookup, settings, &launch); !status.ok()) {
       return report(nullptr, status);
     }
-    return report(nullptr, make(launch.rank, launch.size, launch.where, settings, comm));
+    const Status made = make(launch.rank, launch.size, launch.where, settings, comm);
+    return report(nullptr, bootstrap::explain_meeting(launch, made));
   });
 }
 

@@ -128,7 +128,7 @@ Status read_rank_and_size(const Lookup& lookup, const char* rank, const char* si
 }
 
 Status derived_address(const std::string& host, const std::string& key, uint16_t taken,
-                       const Settings& settings, std::string* address) {
+                       const Settings& settings, Launch* launch) {
   PortRange range;
   if (Status s = parse_port_range(settings.port_range, &range); !s.ok()) return s;
   if (range.first == 0) range = {kFirstDerived, kLastDerived};
@@ -141,7 +141,8 @@ Status derived_address(const std::string& host, const std::string& key, uint16_t
                                               settings.port_range, taken)};
   }
   const bool bare_v6 = host.find(':') != std::string::npos && host.front() != '[';
-  *address =
+  launch->derived = true;
+  launch->where.address =
       fmt::format("{}{}{}:{}", bare_v6 ? "[" : "", host, bare_v6 ? "]" : "", range.first + offset);
   return {};
 }
@@ -173,6 +174,15 @@ Status prepare_launch(const Lookup& lookup, const Settings& settings, Launch* la
     return s;
   }
   return carry_by_file(path, settings, launch);
+}
+
+Status explain_meeting(const Launch& launch, const Status& status) {
+  if (status.ok() || !launch.derived) return status;
+  return {
+      status.code(),
+      fmt::format("{} (tbccl derived {} from the variables that {} set: if another program uses "
+                  "that port, set TBCCL_RENDEZVOUS=host:port, the same for all ranks)",
+                  status.text(), launch.where.address, launch.launcher)};
 }
 
 }  // namespace tbccl::bootstrap

@@ -24,6 +24,7 @@ struct Launch {
   // One host: the id goes from rank 0 to the others through a file of this name ("" if not).
   std::string post;
   bool pmi = false;            // the id goes through the key-value space of PMI-1
+  bool derived = false;        // the port follows from the launcher's variables
   std::unique_ptr<Post> held;  // rank 0's file; the ranks have met before it may go
 };
 
@@ -35,6 +36,8 @@ Status read_launch(const Lookup& lookup, const Settings& settings, Launch* launc
 // Makes the meeting point ready: carries the id from rank 0 to the others where there is no
 // address. Blocks until the connect time-out at most.
 Status prepare_launch(const Lookup& lookup, const Settings& settings, Launch* launch);
+// Why the ranks did not meet, with what to do where nobody has chosen the port.
+Status explain_meeting(const Launch& launch, const Status& status);
 
 // ---- for the readers, one a file ----
 
@@ -48,9 +51,9 @@ Status read_mlx(const Lookup& lookup, const Settings& settings, Launch* launch);
 Status read_number(const Lookup& lookup, const char* name, int smallest, int largest, int* value);
 Status read_rank_and_size(const Lookup& lookup, const char* rank, const char* size, Launch* launch);
 bool is_set(const Lookup& lookup, const char* name);  // set and not empty
-// `host` with a port that follows from `key`: inside TBCCL_PORT_RANGE, or 20000-32767, which no
-// system gives to outgoing connections; never `taken`, the launcher's own.
+// Where they meet: `host` with a port that follows from `key`: inside TBCCL_PORT_RANGE, or
+// 20000-32767, which no system gives to outgoing connections; never `taken`, the launcher's own.
 Status derived_address(const std::string& host, const std::string& key, uint16_t taken,
-                       const Settings& settings, std::string* address);
+                       const Settings& settings, Launch* launch);
 
 }  // namespace tbccl::bootstrap

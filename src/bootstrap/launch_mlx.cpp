@@ -69,8 +69,7 @@ Status read_mlx(const Lookup& lookup, const Settings& settings, Launch* launch) 
                                               lookup(jaccl ? coordinator : file), s.text())};
   }
   // The port belongs to MLX.
-  return derived_address(at.host, fmt::format("mlx {}", text), at.port, settings,
-                         &launch->where.address);
+  return derived_address(at.host, fmt::format("mlx {}", text), at.port, settings, launch);
 }
 
 }  // namespace tbccl::bootstrap

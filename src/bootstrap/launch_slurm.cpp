@@ -37,7 +37,7 @@ Status read_slurm(const Lookup& lookup, const Settings& settings, Launch* launch
         fmt::format("{}={:.200} is not a list of hosts (node[1-4,7],other)", nodes, lookup(nodes))};
   }
   return derived_address(first, fmt::format("slurm {} {}", lookup(job), lookup(step)), 0, settings,
-                         &launch->where.address);
+                         launch);
 }
 
 }  // namespace tbccl::bootstrap

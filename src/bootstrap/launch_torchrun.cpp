@@ -35,7 +35,7 @@ Status read_torchrun(const Lookup& lookup, const Settings& settings, Launch* lau
     return {};
   }
   // The port belongs to torchrun's store.
-  return derived_address(host, key, static_cast<uint16_t>(port), settings, &launch->where.address);
+  return derived_address(host, key, static_cast<uint16_t>(port), settings, launch);
 }
 
 }  // namespace tbccl::bootstrap

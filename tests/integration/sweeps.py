@@ -1,6 +1,7 @@
 """Verified sweeps with several ranks on this machine: sweeps.py PERF MODE RANKS [ALGORITHM] [--shm] [--long]
 
-MODE all_reduce: all types and operators; broadcast: every root; sendrecv: around the ring."""
+MODE all_reduce: all types and operators; broadcast: every root; sendrecv: around the ring; every other
+operation by its name in tbccl-perf."""
 
 import sys
 
@@ -23,10 +24,16 @@ SWEEPS = {
     "sendrecv": [*SIZES, "-d", "uint8,double"],
     "odd": ["-b", "0", "-e", "4099", "-i", "241", "-n", "1", "-w", "0", "-c", "2", "-u", "1", "-d",
             "uint8,half,float", "-o", "sum,avg"],
+    # Few sizes: one of less than an element a rank, small, of several segments.
+    "others": ["-b", "8", "-e", "256K", "-f", "181", "-n", "1", "-w", "0", "-c", "1", "-r", "all"],
     "ahead": ["-b", "8", "-e", "1M", "-f", "8", "-z", "0", "-m", "3", "-n", "6", "-c", "1"],
 }
 
 collective = "all_reduce" if mode in ("algorithm", "odd", "ahead") else mode
+if mode not in SWEEPS:
+    combines = mode.startswith("reduce") or mode.endswith("scan")
+    SWEEPS[mode] = [*SWEEPS["others"], "-d", "int8,half,double,complex64" if combines else "uint8,double",
+                    "-o", "sum,avg,prod"]
 environment = {"TBCCL_TIMEOUT": "60",
                "TBCCL_TRANSPORT": "shm" if "--shm" in sys.argv else "tcp"}
 if algorithm:

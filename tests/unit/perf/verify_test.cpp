@@ -125,6 +125,66 @@ TEST_CASE("Partial sums are exact in every order") {
   }
 }
 
+TEST_CASE("Combinations of the first ranks are exact and what their contributions give") {
+  for (const FormatInfo& format : kFormats) {
+    for (Op op : {Op::kSum, Op::kProd, Op::kMax}) {
+      Data data{*find_type(format.type), op, 7, 42};
+      data.prefixes = true;
+      const auto inputs = all_inputs(data, kElements);
+      std::vector<double> values(kElements);
+      for (int ranks = 1; ranks <= data.ranks; ++ranks) {
+        std::vector<unsigned char> prefix(kElements * data.type.bytes);
+        fill_prefix(data, ranks, 0, kElements, prefix.data());
+        for (uint64_t i = 0; i < kElements; ++i) {
+          const double value = decode(data.type, inputs[static_cast<size_t>(ranks - 1)], i);
+          double& sofar = values[i];
+          if (ranks == 1) {
+            sofar = value;
+          } else if (op == Op::kSum) {
+            sofar += value;
+          } else {
+            sofar = op == Op::kProd ? sofar * value : std::max(sofar, value);
+          }
+          if (!representable(sofar, format.limits)) FAIL(format.type << " " << sofar);
+          if (sofar != decode(data.type, prefix, i)) FAIL(format.type << " " << ranks << " ranks");
+        }
+        if (ranks == data.ranks) REQUIRE(prefix == expected(data, kElements));
+      }
+    }
+  }
+}
+
+TEST_CASE("Averages of the first ranks are rounded once, also below the normal range") {
+  REQUIRE(round_to<Float16>(std::ldexp(1.0, -24)) == 1);
+  REQUIRE(round_to<Float16>(-std::ldexp(3.0, -25)) == 0x8002);    // a tie goes to the even one
+  REQUIRE(round_to<Float16>(std::ldexp(2047.0, -25)) == 0x0400);  // up to the normal numbers
+  REQUIRE(round_to<Float8e5m2>(std::ldexp(1.0, -13) / 3) == 3);
+  REQUIRE(round_to<Float32>(1.0 / 3) == 0x3eaaaaab);
+  Data data{*find_type("float"), Op::kAvg, 4, 1};
+  data.prefixes = true;
+  const auto inputs = all_inputs(data, kElements);
+  std::vector<unsigned char> prefix(kElements * data.type.bytes);
+  fill_prefix(data, 3, 0, kElements, prefix.data());
+  for (uint64_t i = 0; i < kElements; ++i) {
+    float sum = 0;
+    for (size_t rank = 0; rank < 3; ++rank)
+      sum += static_cast<float>(decode(data.type, inputs[rank], i));
+    REQUIRE(static_cast<double>(sum / 3) == decode(data.type, prefix, i));
+  }
+}
+
+TEST_CASE("Integers of the first ranks wrap, and their average is truncated") {
+  Data data{*find_type("int8"), Op::kAvg, 5, 9};
+  data.prefixes = true;
+  const auto inputs = all_inputs(data, kElements);
+  std::vector<unsigned char> prefix(kElements);
+  fill_prefix(data, 3, 0, kElements, prefix.data());
+  for (uint64_t i = 0; i < kElements; ++i) {
+    const auto sum = static_cast<int8_t>(inputs[0][i] + inputs[1][i] + inputs[2][i]);
+    REQUIRE(static_cast<int8_t>(prefix[i]) == sum / 3);
+  }
+}
+
 TEST_CASE("Sums of all subsets of four ranks are exact") {
   for (const FormatInfo& format : kFormats) {
     const Data data{*find_type(format.type), Op::kSum, 4, 7};
