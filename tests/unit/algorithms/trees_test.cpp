@@ -1,5 +1,7 @@
 // Trees and chains in every operation that they serve: formulas against the simulator, their
 // shapes, and what they are for.
+#include <algorithm>
+
 #include "algorithms/tree.h"
 #include "schedule/simulate.h"
 #include "unit/algorithms/group.h"
