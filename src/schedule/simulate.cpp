@@ -344,10 +344,17 @@ int64_t sends(const Schedule& s) {
   return messages;
 }
 
-Status too_many(const std::string& algorithm, int64_t messages, int64_t limit) {
+int64_t local_steps(const Schedule& s) {
+  int64_t steps = 0;
+  for (const Phase& p : s.phases)
+    if (!is_message(p.kind)) steps += p.repeat;
+  return steps;
+}
+
+Status too_many(const std::string& algorithm, const char* what, int64_t number, int64_t limit) {
   return {tbcclInvalidArgument,
-          fmt::format("{} takes {} messages here, and no more than {} are simulated", algorithm,
-                      messages, limit)};
+          fmt::format("{} takes {} {} here, and no more than {} are simulated", algorithm, number,
+                      what, limit)};
 }
 
 // Finds what is to be played: all ranks, or one of each class.
@@ -357,10 +364,15 @@ Status cast(std::span<const Schedule> all, const Collective& collective, const B
   for (const Schedule& s : all) result->messages += sends(s);
   const bool folded = result->messages > options.fold_above && fold(all, basis, actors, meetings);
   if (!folded) *actors = unfolded(basis);
-  int64_t played = 0;
-  for (int32_t rank : actors->ranks) played += sends(all[static_cast<size_t>(rank)]);
+  int64_t played = 0, local = 0;
+  for (int32_t rank : actors->ranks) {
+    played += sends(all[static_cast<size_t>(rank)]);
+    local += local_steps(all[static_cast<size_t>(rank)]);
+  }
   if (played > options.most_messages)
-    return too_many(all[0].algorithm, played, options.most_messages);
+    return too_many(all[0].algorithm, "messages", played, options.most_messages);
+  if (local > options.most_local)
+    return too_many(all[0].algorithm, "local steps", local, options.most_local);
   for (int32_t rank : actors->ranks) {
     const Schedule& s = all[static_cast<size_t>(rank)];
     if (Status status = check_shape(s, collective); !status.ok()) return status;

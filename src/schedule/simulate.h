@@ -43,6 +43,7 @@ struct SimulateOptions {
   int64_t fold_above = 200'000;
   // More are refused: minutes, and gigabytes.
   int64_t most_messages = 2'000'000;
+  int64_t most_local = 4'000'000;  // likewise of steps that copy, fold and scale
 };
 
 // all_ranks[r] is rank r's schedule; `count` as a caller of the operation gives it: elements of

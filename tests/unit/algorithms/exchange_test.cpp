@@ -186,6 +186,17 @@ TEST_CASE("a plan for thousands of ranks is short") {
   }
 }
 
+TEST_CASE("a simulation of too many copies is refused") {
+  const Collective c{tbcclOpAllToAll, false, false, 0};
+  const auto all = make_all(*algorithms::find("bruck"), c, ranks(16));
+  schedule::SimulateOptions options;
+  options.most_local = 100;
+  Simulation result;
+  const Status s = schedule::simulate(all, c, ranks(16), 1, 4, &result, options);
+  REQUIRE(s.code() == tbcclInvalidArgument);
+  REQUIRE(s.text().find("local steps") != std::string::npos);
+}
+
 TEST_CASE("damage to exchanges, halving and scans is found") {
   const auto is_message = [](const Phase& p) {
     return p.kind == Kind::kSend || p.kind == Kind::kRecv || p.kind == Kind::kRecvReduce;
