@@ -1,8 +1,8 @@
 # sh cmake/sanitize.sh asan|tsan
 #
-# Builds a subset of the unit tests and the C example with a sanitizer (the presets asan and tsan)
-# and runs them: the rooms that own memory, and those that threads meet in. Everything else can be
-# had by the presets themselves.
+# Builds a subset of the unit tests, the C example and the soak with a sanitizer (the presets asan and
+# tsan) and runs them: the rooms that own memory, and those that threads meet in; the soak for a
+# minute. Everything else can be had by the presets themselves.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -19,7 +19,7 @@ if command -v ninja > /dev/null; then
 fi
 cmake --preset "$preset"
 # shellcheck disable=SC2046 # names are words
-cmake --build "build/$preset" --parallel "$(getconf _NPROCESSORS_ONLN)" --target allreduce \
+cmake --build "build/$preset" --parallel "$(getconf _NPROCESSORS_ONLN)" --target allreduce soak \
   $(ctest --test-dir "build/$preset" -N -R "$tests" | sed -nE 's/^ *Test +#[0-9]+: (unit-[a-z]+)$/\1/p')
 
 export ASAN_OPTIONS="detect_stack_use_after_return=1:strict_string_checks=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
@@ -30,5 +30,6 @@ if [ "$preset" = tsan ] && setarch "$(uname -m)" -R true 2> /dev/null; then
   # Some kernels spread mappings further than this sanitizer's shadow memory reaches.
   fixed_addresses="setarch $(uname -m) -R"
 fi
-exec $fixed_addresses ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
+$fixed_addresses ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
   --parallel "$(getconf _NPROCESSORS_ONLN)" -R "$tests"
+exec $fixed_addresses "build/$preset/bin/soak" --seconds 60

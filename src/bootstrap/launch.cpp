@@ -131,9 +131,12 @@ Status derived_address(const std::string& host, const std::string& key, uint16_t
                        const Settings& settings, Launch* launch) {
   PortRange range;
   if (Status s = parse_port_range(settings.port_range, &range); !s.ok()) return s;
-  if (range.first == 0) range = {kFirstDerived, kLastDerived};
+  const bool given = range.first != 0;
+  if (!given) range = {kFirstDerived, kLastDerived};
   const uint64_t count = uint64_t{range.last} - range.first + 1;
-  uint64_t offset = host_hash(key) % count;
+  // Ranks of this host listen at the first free ports of a given range, before rank 0 gets here.
+  const uint64_t spared = given ? count / 2 : 0;
+  uint64_t offset = spared + host_hash(key) % (count - spared);
   if (range.first + offset == taken) offset = (offset + 1) % count;
   if (range.first + offset == taken) {
     return {tbcclInvalidArgument, fmt::format("TBCCL_PORT_RANGE={} has only port {}, which belongs "

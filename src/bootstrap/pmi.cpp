@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/core.h>
 #include <poll.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -97,6 +98,33 @@ bool mpi_is_running() {
   return initialized != nullptr && initialized(&flag) == 0 && flag != 0;
 }
 
+constexpr uint64_t kGoodbye = 2 * kSecond;
+
+// Hydra kills the ranks of a job of which a process ends that has said init and not finalize. Said
+// at the end of the process, because more communicators, or MPI, may need the launcher before.
+class Goodbye {
+ public:
+  void remember(int file) {
+    file_ = file;
+    process_ = getpid();
+  }
+  ~Goodbye() {
+    // A child of fork is no member; MPI, once started, says goodbye itself.
+    if (file_ < 0 || process_ != getpid() || mpi_is_running()) return;
+    PmiWords words;
+    (void)Pmi(file_, after(kGoodbye)).ask("cmd=finalize", "finalize_ack", &words);
+  }
+
+ private:
+  int file_ = -1;
+  pid_t process_ = 0;
+};
+
+void say_goodbye_at_exit(int file) {
+  static Goodbye goodbye;
+  goodbye.remember(file);
+}
+
 std::string hex(const tbcclUniqueId& id) {
   std::string text;
   for (const char c : id.internal) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
@@ -187,6 +215,7 @@ Status carry_by_pmi(const Lookup& lookup, const Settings& settings, unsigned num
   }
   int file = -1;
   if (Status s = read_number(lookup, "PMI_FD", 0, INT_MAX, &file); !s.ok()) return s;
+  say_goodbye_at_exit(file);
   Pmi pmi(file, after(settings.connect_timeout_ns));
   return exchange(pmi, number, settings, launch);
 }
