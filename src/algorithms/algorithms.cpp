@@ -20,6 +20,8 @@ constexpr tbcclOperation_t kBroadcast[] = {tbcclOpBroadcast};
 constexpr tbcclOperation_t kRing[] = {tbcclOpAllReduce, tbcclOpAllGather, tbcclOpAllGatherV,
                                       tbcclOpReduceScatter, tbcclOpReduceScatterV};
 
+constexpr tbcclOperation_t kCube[] = {tbcclOpAllReduce, tbcclOpBarrier};
+constexpr tbcclOperation_t kRouted[] = {tbcclOpGather, tbcclOpScatter, tbcclOpAllToAll};
 constexpr tbcclOperation_t kTrees[] = {
     tbcclOpAllReduce, tbcclOpBarrier,    tbcclOpBroadcast,     tbcclOpReduce,
     tbcclOpAllGather, tbcclOpAllGatherV, tbcclOpReduceScatter, tbcclOpReduceScatterV};
@@ -29,12 +31,14 @@ constexpr std::array kTable = {
     Algorithm{"halving", kReduce, false, false, false, make_halving, cost_halving},
     Algorithm{"twostep", kReduce, true, true, true, make_twostep, cost_twostep},
     Algorithm{"doubling", kDoubling, true, false, false, make_doubling, cost_doubling},
+    Algorithm{"cube", kCube, false, false, false, make_cube, cost_cube},
     Algorithm{"ring", kRing, false, false, false, make_ring, cost_ring},
     Algorithm{"tree", kTree, false, false, false, make_tree, cost_tree},
     Algorithm{"chain", kBroadcast, true, false, true, make_chain, cost_chain},
     Algorithm{"spanning", kTrees, false, false, false, make_spanning, cost_spanning},
     Algorithm{"shallow", kTrees, false, false, false, make_shallow, cost_shallow},
     Algorithm{"hierarchical", kTrees, false, false, false, make_hierarchical, cost_hierarchical},
+    Algorithm{"routed", kRouted, false, false, false, make_routed, cost_routed},
 };
 
 }  // namespace

@@ -31,6 +31,12 @@ struct Algorithm {
   bool possible(const schedule::Collective& collective, const schedule::Basis& basis) const;
 };
 
+// Whether all messages go between ranks that share a cable or a host; true where no cabling is
+// given. Of more than kAllRanks ranks some are looked at.
+inline constexpr int kAllRanks = 32;
+bool along_cables(const Algorithm& algorithm, const schedule::Collective& collective,
+                  const schedule::Basis& basis);
+
 std::span<const Algorithm> table();  // in order of preference where costs are equal
 const Algorithm* find(std::string_view name);
 
@@ -48,6 +54,8 @@ TBCCL_ALGORITHM(chain);
 TBCCL_ALGORITHM(spanning);
 TBCCL_ALGORITHM(shallow);
 TBCCL_ALGORITHM(hierarchical);
+TBCCL_ALGORITHM(cube);
+TBCCL_ALGORITHM(routed);
 #undef TBCCL_ALGORITHM
 
 }  // namespace tbccl::algorithms

@@ -72,6 +72,27 @@ const Candidate* preferred(const Question& question, const schedule::Basis& basi
   return nullptr;
 }
 
+// Of the eligible candidates the one with the least predicted time whose messages all have a cable,
+// if there is one; what would be faster without cables is no longer eligible then.
+const Candidate* best_along_cables(const Question& question, const schedule::Basis& basis,
+                                   std::vector<Candidate>& candidates) {
+  std::vector<Candidate*> by_time;
+  for (Candidate& c : candidates)
+    if (c.eligible) by_time.push_back(&c);
+  std::stable_sort(by_time.begin(), by_time.end(), [](const Candidate* a, const Candidate* b) {
+    return a->predicted_ns < b->predicted_ns;
+  });
+  const auto best = std::find_if(by_time.begin(), by_time.end(), [&](const Candidate* c) {
+    return along_cables(*algorithms::find(c->algorithm), question.collective, basis);
+  });
+  if (best == by_time.end()) return by_time.empty() ? nullptr : by_time.front();
+  std::for_each(by_time.begin(), best, [](Candidate* c) {
+    c->eligible = false;
+    c->reason = "some of its messages have no cable";
+  });
+  return *best;
+}
+
 const char* why_chosen(const Question& question, const Choice& choice, const schedule::Basis& basis,
                        const Override& override) {
   if (preferred(question, basis, override, choice.candidates) != nullptr)
@@ -94,8 +115,6 @@ Status choose(const Question& question, const schedule::Basis& basis, Choice* ch
   if (Status s = override_for(basis.algorithms, question.collective.operation, bytes, &override);
       !s.ok())
     return s;
-  const Candidate* best = nullptr;
-  choice->candidates.reserve(algorithms::table().size());  // `best` points into it
   for (const Algorithm& algorithm : algorithms::table()) {
     if (!algorithm.serves(question.collective.operation)) continue;
     Candidate& c = choice->candidates.emplace_back();
@@ -106,8 +125,8 @@ Status choose(const Question& question, const schedule::Basis& basis, Choice* ch
     const algorithms::Cost cost = algorithm.cost(question.collective, bytes, basis);
     c.predicted_ns = cost.ns;
     c.steps = cost.steps;
-    if (c.eligible && (best == nullptr || c.predicted_ns < best->predicted_ns)) best = &c;
   }
+  const Candidate* best = best_along_cables(question, basis, choice->candidates);
   if (const Candidate* other = preferred(question, basis, override, choice->candidates))
     best = other;
   if (best == nullptr) return nothing_left(question, basis, choice->candidates);

@@ -55,8 +55,9 @@ TEST_CASE("one rank of each class tells what all of them would") {
         REQUIRE(few.messages == all.messages);
         REQUIRE(few.finish.size() == all.finish.size());
         // Ranks that are played together stay in step; those of a whole group get in each other's
-        // way where they share a network or a processor.
-        CHECK(few.ns <= all.ns * 1.15);
+        // way where they share a network or a processor, or work while another's message is under
+        // way.
+        CHECK(few.ns <= all.ns * 1.25);
         CHECK(few.ns >= all.ns * 0.65);
         CHECK(few.steps == all.steps);
       }
