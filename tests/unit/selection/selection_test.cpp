@@ -114,9 +114,10 @@ TEST_CASE("overrides follow NCCL's grammar") {
   REQUIRE(chosen(reduce(2), basis) == "ring");
   REQUIRE(chosen(broadcast(1 << 24), basis) == "tree");
   REQUIRE(chosen(barrier(), basis) == "doubling");
-  basis.algorithms = "^doubling, Direct, cube";
+  basis.algorithms = "^doubling, Direct, cube, shallow";
   REQUIRE(chosen(reduce(2), basis) == "twostep");
-  basis.algorithms = " All_Reduce : ring ; all-reduce: ^ring, twostep, direct, doubling ;";
+  basis.algorithms =
+      " All_Reduce : ring ; all-reduce: ^ring, twostep, direct, doubling, cube, shallow ;";
   REQUIRE(chosen(reduce(2), basis) == "halving");
 }
 
