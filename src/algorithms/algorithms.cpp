@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 namespace tbccl::algorithms {
 
@@ -28,6 +29,8 @@ constexpr tbcclOperation_t kHalving[] = {tbcclOpAllReduce, tbcclOpReduceScatter}
 constexpr tbcclOperation_t kPairwise[] = {tbcclOpAllToAll, tbcclOpAllToAllV};
 constexpr tbcclOperation_t kBruck[] = {tbcclOpAllToAll, tbcclOpAllGather};
 
+constexpr tbcclOperation_t kCube[] = {tbcclOpAllReduce, tbcclOpBarrier};
+constexpr tbcclOperation_t kRouted[] = {tbcclOpGather, tbcclOpScatter, tbcclOpAllToAll};
 constexpr tbcclOperation_t kTrees[] = {
     tbcclOpAllReduce, tbcclOpBarrier,    tbcclOpBroadcast,     tbcclOpReduce,
     tbcclOpAllGather, tbcclOpAllGatherV, tbcclOpReduceScatter, tbcclOpReduceScatterV};
@@ -37,6 +40,7 @@ constexpr std::array kTable = {
     Algorithm{"halving", kHalving, false, false, false, make_halving, cost_halving},
     Algorithm{"twostep", kReduce, true, true, true, make_twostep, cost_twostep},
     Algorithm{"doubling", kDoubling, true, false, false, make_doubling, cost_doubling},
+    Algorithm{"cube", kCube, false, false, false, make_cube, cost_cube, Suits::kCables},
     Algorithm{"ring", kRing, false, false, false, make_ring, cost_ring},
     Algorithm{"tree", kTree, false, false, false, make_tree, cost_tree},
     Algorithm{"chain", kChain, false, false, false, make_chain, cost_chain},
@@ -45,9 +49,12 @@ constexpr std::array kTable = {
     Algorithm{"double_tree", kDoubleTree, false, false, false, make_double_tree, cost_double_tree},
     Algorithm{"pairwise", kPairwise, true, false, true, make_pairwise, cost_pairwise},
     Algorithm{"bruck", kBruck, true, false, true, make_bruck, cost_bruck},
-    Algorithm{"spanning", kTrees, false, false, false, make_spanning, cost_spanning},
-    Algorithm{"shallow", kTrees, false, false, false, make_shallow, cost_shallow},
-    Algorithm{"hierarchical", kTrees, false, false, false, make_hierarchical, cost_hierarchical},
+    Algorithm{"spanning", kTrees, false, false, false, make_spanning, cost_spanning,
+              Suits::kCables},
+    Algorithm{"shallow", kTrees, false, false, false, make_shallow, cost_shallow, Suits::kCables},
+    Algorithm{"hierarchical", kTrees, false, false, false, make_hierarchical, cost_hierarchical,
+              Suits::kHosts},
+    Algorithm{"routed", kRouted, false, false, false, make_routed, cost_routed, Suits::kCables},
 };
 
 }  // namespace
@@ -59,6 +66,23 @@ bool Algorithm::serves(tbcclOperation_t operation) const {
 bool Algorithm::possible(const schedule::Collective& collective,
                          const schedule::Basis& basis) const {
   return serves(collective.operation) && collective.root >= 0 && collective.root < basis.size;
+}
+
+bool Algorithm::keeps_rank_order(tbcclOperation_t operation) const {
+  return rank_order || operation == tbcclOpScan || operation == tbcclOpExScan;
+}
+
+bool Algorithm::suited(const schedule::Basis& basis) const {
+  switch (suits) {
+    case Suits::kAnywhere:
+      return true;
+    case Suits::kCables:
+      return !basis.cables.empty();
+    case Suits::kHosts:
+      break;
+  }
+  const std::set<int32_t> hosts(basis.host.begin(), basis.host.end());
+  return hosts.size() > 1 && hosts.size() < basis.host.size();
 }
 
 std::span<const Algorithm> table() { return kTable; }

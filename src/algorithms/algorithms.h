@@ -14,6 +14,9 @@
 
 namespace tbccl::algorithms {
 
+// What an algorithm gains from: where there is none of it, it is left out unless it is asked for.
+enum class Suits { kAnywhere, kCables, kHosts };
+
 struct Algorithm {
   const char* name;
   std::span<const tbcclOperation_t> operations;
@@ -25,11 +28,22 @@ struct Algorithm {
                              const schedule::Basis&);
   // `bytes` of the vector. Does not depend on in_place, which may differ between ranks.
   Cost (*cost)(const schedule::Collective&, uint64_t bytes, const schedule::Basis&);
+  Suits suits = Suits::kAnywhere;
 
   bool serves(tbcclOperation_t operation) const;
   // serves, and the root is one of the ranks.
   bool possible(const schedule::Collective& collective, const schedule::Basis& basis) const;
+  // rank_order, or a scan, whose results are in rank order by definition.
+  bool keeps_rank_order(tbcclOperation_t operation) const;
+  // Cables are given; some ranks share a host and some do not.
+  bool suited(const schedule::Basis& basis) const;
 };
+
+// Whether all messages go between ranks that share a cable or a host; true where no cabling is
+// given. Of more than kAllRanks ranks some are looked at.
+inline constexpr int kAllRanks = 32;
+bool along_cables(const Algorithm& algorithm, const schedule::Collective& collective,
+                  const schedule::Basis& basis);
 
 std::span<const Algorithm> table();  // in order of preference where costs are equal
 const Algorithm* find(std::string_view name);
@@ -52,6 +66,8 @@ TBCCL_ALGORITHM(bruck);
 TBCCL_ALGORITHM(spanning);
 TBCCL_ALGORITHM(shallow);
 TBCCL_ALGORITHM(hierarchical);
+TBCCL_ALGORITHM(cube);
+TBCCL_ALGORITHM(routed);
 #undef TBCCL_ALGORITHM
 
 }  // namespace tbccl::algorithms

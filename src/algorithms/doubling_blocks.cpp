@@ -14,7 +14,6 @@
 
 #include "algorithms/doubling.h"
 #include "algorithms/draft.h"
-#include "algorithms/order.h"
 
 namespace tbccl::algorithms {
 
@@ -29,9 +28,9 @@ Range blocks_of(const Corners& corners, int size, int corner, int count) {
 
 }  // namespace
 
-Schedule make_doubling_blocks(const Collective& collective, int rank, int size) {
+Schedule make_doubling_blocks(const Collective& collective, const Cube& cube, int rank, int size) {
   Draft draft("doubling", collective, rank, size, 1, true);
-  const Corners corners(size);
+  const Corners& corners = cube.corners();
   if (corners.is_extra(rank)) {
     const int16_t sent = draft.send(1, fixed(rank - 1), {fixed(rank)}, fixed(0), draft.own(), {});
     draft.recv(1, fixed(rank - 1), draft.all(), fixed(0), output(),
@@ -46,7 +45,7 @@ Schedule make_doubling_blocks(const Collective& collective, int rank, int size) 
   const int corner = corners.corner(rank);
   for (int k = 0; k < corners.dimensions; k++) {
     const int group = corner & -(1 << k), other = group ^ (1 << k);
-    const Affine partner = fixed(corners.rank(corner ^ (1 << k)));
+    const Affine partner = fixed(cube.rank(cube.partner(corner, k)));
     draft.send(1, partner, blocks_of(corners, size, group, 1 << k), fixed(k), output(), has);
     has.push_back(done(
         draft.recv(1, partner, blocks_of(corners, size, other, 1 << k), fixed(k), output(), {})));
@@ -55,10 +54,10 @@ Schedule make_doubling_blocks(const Collective& collective, int rank, int size) 
   return draft.take();
 }
 
-Cost cost_doubling_blocks(uint64_t bytes, const schedule::Basis& basis) {
+Cost cost_doubling_blocks(const Cube& cube, uint64_t bytes, const schedule::Basis& basis) {
   const int n = basis.size;
   const double vector = static_cast<double>(bytes);
-  const Corners corners(n);
+  const Corners& corners = cube.corners();
   Load load;
   if (n == 1) return price(load, bytes, basis);
   load.steps = corners.dimensions + (corners.extra > 0 ? 2 : 0);
@@ -67,7 +66,7 @@ Cost cost_doubling_blocks(uint64_t bytes, const schedule::Basis& basis) {
     const double part = vector * (1 << k) / corners.count();
     double alpha = 0, wire = 0, shared = 0;
     for (int c = 0; c < corners.count(); c += sample_stride(n)) {
-      const int a = corners.rank(c), b = corners.rank(c ^ (1 << k));
+      const int a = corners.rank(c), b = cube.rank(cube.partner(c, k));
       alpha = std::max(alpha, basis.alpha(a, b));
       double& longest = uses_network(basis, a, b) ? shared : wire;
       longest = std::max(longest, part / basis.rate(a, b));

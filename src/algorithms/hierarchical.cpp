@@ -55,6 +55,8 @@ class Hosts {
   const std::vector<int>& ranks(int host) const { return ranks_[static_cast<size_t>(host)]; }
   int host(int rank) const { return host_[static_cast<size_t>(rank)]; }
   int size() const { return static_cast<int>(host_.size()); }
+  // Nothing to tell apart: all on one host, or every rank on its own.
+  bool flat() const { return count() == 1 || count() == size(); }
   int smallest() const {
     size_t least = host_.size();
     for (const auto& ranks : ranks_) least = std::min(least, ranks.size());
@@ -151,7 +153,15 @@ Schedule make_hierarchical(const Collective& collective, int rank, int size,
 Cost cost_hierarchical(const Collective& collective, uint64_t bytes, const schedule::Basis& basis) {
   if (basis.size == 1) return price({}, bytes, basis);
   if (too_many(collective, basis.size)) return cost_ring(collective, bytes, basis);
-  return cost_on_trees(*remembered(by_hosts, collective, basis), collective, bytes, basis);
+  const Cost cost =
+      cost_on_trees(*remembered(by_hosts, collective, basis), collective, bytes, basis);
+  const tbcclOperation_t form = schedule::uniform(collective.operation);
+  if (!Hosts(basis).flat() || form == tbcclOpBroadcast || form == tbcclOpReduce) return cost;
+  // Without a hierarchy it is a direct exchange, and never better than that one.
+  const Cost direct = collective.operation == tbcclOpAllReduce
+                          ? cost_twostep(collective, bytes, basis)
+                          : cost_direct(collective, bytes, basis);
+  return direct.ns > cost.ns && !direct.board ? direct : cost;
 }
 
 }  // namespace tbccl::algorithms

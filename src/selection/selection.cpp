@@ -30,7 +30,8 @@ const char* hard_objection(const Algorithm& algorithm, const Question& question,
   if (!algorithm.possible(question.collective, basis)) return "the root is not a rank";
   if (!override.allows(algorithm.name)) return "excluded by TBCCL_ALGO";
   const bool reduces = schedule::reduces(question.collective.operation);
-  if (question.needs_rank_order && reduces && !algorithm.rank_order)
+  if (question.needs_rank_order && reduces &&
+      !algorithm.keeps_rank_order(question.collective.operation))
     return "does not keep rank order, and the operator does not commute";
   if (basis.deterministic && reduces && !algorithm.one_fold)
     return "its rounding depends on n, size or cabling, and deterministic is set";
@@ -43,6 +44,10 @@ const char* objection(const Algorithm& algorithm, const Question& question,
   if (const char* why = hard_objection(algorithm, question, basis, override)) return why;
   if (basis.board && on_board(question.collective.operation) && !algorithm.board && !override.given)
     return "all ranks share a board, which does not carry it out";
+  if (!algorithm.suited(basis) && !override.given)
+    return algorithm.suits == algorithms::Suits::kCables
+               ? "made for cables, of which none is given"
+               : "made for several hosts of several ranks";
   return nullptr;
 }
 
@@ -72,6 +77,27 @@ const Candidate* preferred(const Question& question, const schedule::Basis& basi
   return nullptr;
 }
 
+// Of the eligible candidates the one with the least predicted time whose messages all have a cable,
+// if there is one; what would be faster without cables is no longer eligible then.
+const Candidate* best_along_cables(const Question& question, const schedule::Basis& basis,
+                                   std::vector<Candidate>& candidates) {
+  std::vector<Candidate*> by_time;
+  for (Candidate& c : candidates)
+    if (c.eligible) by_time.push_back(&c);
+  std::stable_sort(by_time.begin(), by_time.end(), [](const Candidate* a, const Candidate* b) {
+    return a->predicted_ns < b->predicted_ns;
+  });
+  const auto best = std::find_if(by_time.begin(), by_time.end(), [&](const Candidate* c) {
+    return along_cables(*algorithms::find(c->algorithm), question.collective, basis);
+  });
+  if (best == by_time.end()) return by_time.empty() ? nullptr : by_time.front();
+  std::for_each(by_time.begin(), best, [](Candidate* c) {
+    c->eligible = false;
+    c->reason = "some of its messages have no cable";
+  });
+  return *best;
+}
+
 const char* why_chosen(const Question& question, const Choice& choice, const schedule::Basis& basis,
                        const Override& override) {
   if (preferred(question, basis, override, choice.candidates) != nullptr)
@@ -94,8 +120,6 @@ Status choose(const Question& question, const schedule::Basis& basis, Choice* ch
   if (Status s = override_for(basis.algorithms, question.collective.operation, bytes, &override);
       !s.ok())
     return s;
-  const Candidate* best = nullptr;
-  choice->candidates.reserve(algorithms::table().size());  // `best` points into it
   for (const Algorithm& algorithm : algorithms::table()) {
     if (!algorithm.serves(question.collective.operation)) continue;
     Candidate& c = choice->candidates.emplace_back();
@@ -103,11 +127,12 @@ Status choose(const Question& question, const schedule::Basis& basis, Choice* ch
     if (const char* why = objection(algorithm, question, basis, override)) c.reason = why;
     c.eligible = c.reason.empty();
     if (!algorithm.possible(question.collective, basis)) continue;
+    if (!c.eligible && !algorithm.suited(basis)) continue;
     const algorithms::Cost cost = algorithm.cost(question.collective, bytes, basis);
     c.predicted_ns = cost.ns;
     c.steps = cost.steps;
-    if (c.eligible && (best == nullptr || c.predicted_ns < best->predicted_ns)) best = &c;
   }
+  const Candidate* best = best_along_cables(question, basis, choice->candidates);
   if (const Candidate* other = preferred(question, basis, override, choice->candidates))
     best = other;
   if (best == nullptr) return nothing_left(question, basis, choice->candidates);

@@ -35,9 +35,10 @@ struct Choice {
 };
 
 // The eligible candidate that Basis::preferences names for this size; otherwise the one with the
-// least predicted time, of equal ones the first. InvalidArgument
-// if Basis::algorithms leaves none or cannot be read; `choice` then still holds the candidates.
-// A few microseconds where rank order is a good ring; cache the result all the same.
+// least predicted time, of equal ones the first. Where cables are given, one whose messages all
+// have a cable comes before all others. InvalidArgument if Basis::algorithms leaves none or cannot
+// be read; `choice` then still holds the candidates. A few microseconds where rank order is a good
+// ring; cache the result all the same.
 Status choose(const Question& question, const schedule::Basis& basis, Choice* choice);
 
 // The schedule of one rank by an algorithm that choose() named. A name that does not exist gives a

@@ -152,6 +152,11 @@ TEST_CASE("overrides may be for some sizes only") {
   for (const char* bad :
        {"ring@", "ring@-", "ring@4K", "ring@2K-1K", "ring@x-", "@1K-", nothing_left.c_str()})
     REQUIRE_FALSE(checked(bad).ok());
+  std::string gap = "broadcast:^";  // leaves nothing for 1K to 2K
+  for (const std::string& name : selection::names(tbcclOpBroadcast))
+    gap += name + (name == "direct" ? "@-1M," : name == "tree" ? "@1K-," : "@1K-2K,");
+  gap.pop_back();
+  REQUIRE_FALSE(checked(gap.c_str()).ok());
   REQUIRE(mentions(checked("ring@5"), "@4K-1M"));
 }
 
@@ -207,7 +212,8 @@ TEST_CASE("overrides are checked") {
     REQUIRE(checked(good).ok());
   REQUIRE(checked("rung").code() == tbcclInvalidArgument);
   REQUIRE(mentions(checked("rung"), "rung"));
-  REQUIRE(mentions(checked("rung"), "direct, halving, twostep, doubling, ring, tree, chain"));
+  for (const algorithms::Algorithm& a : algorithms::table())
+    REQUIRE(mentions(checked("rung"), a.name));
   REQUIRE(mentions(checked("broadcast:ring"), "tree, chain"));
   REQUIRE(mentions(checked("sum:ring"), "allreduce"));
   REQUIRE(mentions(checked(all_but(tbcclOpBroadcast, "", "").c_str()), "broadcast"));
