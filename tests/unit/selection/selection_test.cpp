@@ -125,11 +125,11 @@ TEST_CASE("overrides follow NCCL's grammar") {
   REQUIRE(chosen(reduce(2), basis) == "ring");
   REQUIRE(chosen(broadcast(1 << 24), basis) == "tree");
   REQUIRE(chosen(barrier(), basis) == "doubling");
-  basis.algorithms = "^doubling, Direct, shallow, hierarchical, Double-Tree, spanning";
+  basis.algorithms = "^doubling, Direct, shallow, hierarchical, Double-Tree, spanning, cube";
   REQUIRE(chosen(reduce(2), basis) == "twostep");
   basis.algorithms =
       " All_Reduce : ring ; all-reduce: ^ring, twostep, direct, doubling , "
-      "double_tree,shallow, hierarchical ,spanning;";
+      "double_tree,shallow, hierarchical ,spanning, cube;";
   REQUIRE(chosen(reduce(2), basis) == "halving");
 }
 
