@@ -22,7 +22,8 @@
 namespace tbccl::algorithms {
 
 // blocks[b]: the root of block b's trees, -1: edges both ways and any root (then it must be the
-// only block). Groups of up to kExactRanks ranks get the best packing, larger ones a fair one.
+// only block). Groups of up to kExactPackingRanks ranks get the best packing, larger ones a fair
+// one.
 Forest pack(const Graph& graph, const std::vector<int>& blocks);
 
 inline constexpr int kExactPackingRanks = 8;

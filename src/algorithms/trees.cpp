@@ -9,6 +9,7 @@ namespace tbccl::algorithms {
 
 namespace {
 
+// Chunks of a phase: one on the wire, one being acknowledged.
 constexpr int kUnderWay = 2;
 
 bool is_all_reduce(const Collective& c) {

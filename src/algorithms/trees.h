@@ -48,7 +48,7 @@ schedule::Schedule make_on_trees(const char* algorithm, const Forest& forest,
 Cost cost_on_trees(const Forest& forest, const schedule::Collective& collective, uint64_t bytes,
                    const schedule::Basis& basis);
 
-// The sum of the way up, down, or both, of all that a collective does with its trees.
+// Which ways a collective goes over its trees.
 bool combines_up(const schedule::Collective& collective);
 bool passes_down(const schedule::Collective& collective);
 
