@@ -1,39 +1,9 @@
 // Persistent requests: what they compute, what they refuse, and that a start allocates nothing.
 #include <atomic>
-#include <cstdlib>
-#include <new>
 
+#include "support/allocations.h"
 #include "unit/api/job.h"
 #include "unit/api/variables.h"
-
-namespace {
-
-std::atomic<bool> counting{false};
-std::atomic<int> allocations{0};
-
-void count() {
-  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1);
-}
-
-}  // namespace
-
-void* operator new(size_t bytes) {
-  count();
-  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void* operator new(size_t bytes, std::align_val_t alignment) {
-  count();
-  const auto unit = static_cast<size_t>(alignment);
-  void* const memory = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -282,9 +252,9 @@ TEST_CASE("a thousand starts allocate nothing") {
               found, "send");
     int times = 0;
     for (int batch = 0; batch < kMost && !enough.load(); ++batch) {
-      if (rank == 0) allocations.store(0);
       together(++times);
-      counting.store(true);
+      if (rank == 0) tbccl::testing::count_allocations(true);
+      together(++times);
       for (int i = 0; i < kStarts; ++i) {
         expect_ok(tbcclStartAll(7, requests), comm, found, "start");
         for (tbcclRequest_t request : requests) {
@@ -295,12 +265,15 @@ TEST_CASE("a thousand starts allocate nothing") {
         }
       }
       together(++times);
-      counting.store(false);
-      if (rank == 0) enough.store(allocations.load() == 0);
+      if (rank == 0) {
+        tbccl::testing::count_allocations(false);
+        enough.store(tbccl::testing::counted_allocations() == 0);
+      }
       together(++times);
     }
     for (tbcclRequest_t& request : requests) tbcclRequestFree(&request);
   });
-  INFO(transports << ", " << count << " elements; in the last thousand: " << allocations.load());
+  INFO(transports << ", " << count
+                  << " elements; in the last thousand: " << tbccl::testing::counted_allocations());
   CHECK(enough.load());
 }

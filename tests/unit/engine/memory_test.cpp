@@ -1,25 +1,7 @@
 // No memory for what waiting needs: nobody is lost, nothing is left behind.
-#include <cstdlib>
-#include <new>
-
 #include "group.h"
+#include "support/allocations.h"
 #include "unit/catch.h"
-
-namespace {
-thread_local bool refused = false;  // memory, to this thread
-}
-
-void* operator new(size_t bytes) {
-  void* const memory = refused ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  return refused ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace tbccl::testing {
 
@@ -47,13 +29,13 @@ TEST_CASE("a thread that has no memory to sleep with waits all the same, and giv
   Status result(tbcclInternalError, "did not return");
   bool threw = false;
   std::thread waiter([&] {
-    refused = true;
+    refuse_memory(true);
     try {
       result = group.lane(0).wait(request, kNever);
     } catch (...) {
       threw = true;
     }
-    refused = false;
+    refuse_memory(false);
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   const Status there = group.lane(1).run(group.channel(1), call(1, other));
