@@ -123,7 +123,7 @@ struct TrunkCounters {
   uint32_t id = 0;
   bool up = false;
   std::string name;         // of its TrunkSpec
-  double rate = 0;          // bytes per ns, measured while it was kept busy
+  double rate = 0;          // bytes per ns: the mean while it was kept busy for longer than bursts
   uint64_t rate_bytes = 0;  // over which that was measured
   uint64_t payload_sent = 0, payload_received = 0, frames_sent = 0, frames_received = 0,
            retransmitted = 0, duplicates = 0, failures = 0;

@@ -205,6 +205,7 @@ void Links::State::transmit(Trunk& trunk, Frame& frame) {
   if (trunk.inflight_bytes == 0) {
     trunk.rate_since = time;
     trunk.rate_bytes = 0;
+    trunk.rate_settled = false;
     trunk.acked_at = time;
   }
   frame.trunk = &trunk;

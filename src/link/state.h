@@ -94,6 +94,8 @@ struct Trunk {
   double rtt = 0, rtt_deviation = 0, least_rtt = 0;  // ns; 0: not measured
   double rate = 0;                                   // bytes per ns
   uint64_t rate_since = 0, rate_bytes = 0;
+  bool rate_settled = false;  // not the first measurement since the trunk was idle
+  uint64_t settled_ns = 0;    // that counters.rate_bytes took
   uint32_t retransmit_backoff = 1;
   uint32_t narrow = 0;  // clean frames still to come
   std::string last_error;

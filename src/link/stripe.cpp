@@ -98,8 +98,15 @@ void Links::State::measure(Trunk& trunk, const Frame& frame) {
   if (trunk.rate_since != 0 && span >= kMillisecond && trunk.rate_bytes >= 256 * 1024) {
     const double measured = static_cast<double>(trunk.rate_bytes) / static_cast<double>(span);
     trunk.rate = trunk.rate == 0 ? measured : trunk.rate + (measured - trunk.rate) / 4;
-    trunk.counters.rate = trunk.rate;
-    trunk.counters.rate_bytes += trunk.rate_bytes;
+    // What was sent first may still be in buffers on the way (a shaper's burst passes at any rate),
+    // so that it shows more than the trunk can keep up.
+    if (trunk.rate_settled) {
+      trunk.settled_ns += span;
+      trunk.counters.rate_bytes += trunk.rate_bytes;
+      trunk.counters.rate =
+          static_cast<double>(trunk.counters.rate_bytes) / static_cast<double>(trunk.settled_ns);
+    }
+    trunk.rate_settled = true;
     trunk.rate_since = time;
     trunk.rate_bytes = 0;
   }
