@@ -1,11 +1,11 @@
 #include "buffers.h"
 
-#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "base/formatted.h"
 #include "tbccl/tbccl.h"
 
 namespace tbccl::perf {
@@ -50,9 +50,8 @@ Status Buffer::allocate(size_t bytes, size_t skew, bool registered) {
   void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
   if (memory == MAP_FAILED) {
     mapped_ = 0;
-    return {tbcclSystemError,
-            fmt::format("no memory for a buffer of {} bytes ({}); use a smaller -e", bytes,
-                        std::strerror(errno))};
+    return {tbcclSystemError, formatted("no memory for a buffer of {} bytes ({}); use a smaller -e",
+                                        bytes, std::strerror(errno))};
   }
   base_ = static_cast<std::byte*>(memory);
   data_ = base_ + kMargin + skew;

@@ -1,11 +1,10 @@
 #include "job_basis.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <fstream>
 #include <sstream>
 
+#include "base/formatted.h"
 #include "base/settings.h"
 #include "selection/tuning.h"
 #include "topology/cabling.h"
@@ -26,7 +25,7 @@ Status finish(const Settings& settings, schedule::Basis* basis) {
   std::ifstream file(settings.tuning, std::ios::binary);
   std::ostringstream text;
   if (!file || !(text << file.rdbuf())) {
-    return {tbcclInvalidArgument, fmt::format("TBCCL_TUNING: cannot read {}", settings.tuning)};
+    return {tbcclInvalidArgument, formatted("TBCCL_TUNING: cannot read {}", settings.tuning)};
   }
   return selection::apply_tuning(text.str(), settings.tuning, basis);
 }

@@ -1,13 +1,14 @@
 #include "json.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <nlohmann/json.hpp>
+
+#include "base/formatted.h"
 
 extern char** environ;
 
@@ -87,8 +88,7 @@ Status write_all(int file, const std::string& text) {
     const ssize_t written = write(file, text.data() + done, text.size() - done);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
-      return {tbcclSystemError,
-              fmt::format("cannot write the JSON file: {}", std::strerror(errno))};
+      return {tbcclSystemError, formatted("cannot write the JSON file: {}", std::strerror(errno))};
     }
     done += static_cast<size_t>(written);
   }
@@ -98,15 +98,15 @@ Status write_all(int file, const std::string& text) {
 // Opens `path`, or path.1, path.2, ... if it exists.
 Status create_new(const std::string& path, int* file) {
   for (int suffix = 0; suffix < kMostSuffixes; ++suffix) {
-    const std::string name = suffix == 0 ? path : fmt::format("{}.{}", path, suffix);
+    const std::string name = suffix == 0 ? path : formatted("{}.{}", path, suffix);
     *file = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (*file >= 0) return {};
     if (errno != EEXIST) {
-      return {tbcclSystemError, fmt::format("cannot create {}: {}", name, std::strerror(errno))};
+      return {tbcclSystemError, formatted("cannot create {}: {}", name, std::strerror(errno))};
     }
   }
-  return {tbcclSystemError, fmt::format("{} and {} files named after it exist already; remove some",
-                                        path, kMostSuffixes - 1)};
+  return {tbcclSystemError, formatted("{} and {} files named after it exist already; remove some",
+                                      path, kMostSuffixes - 1)};
 }
 
 }  // namespace

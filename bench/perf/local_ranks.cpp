@@ -2,7 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/formatted.h"
 #include "base/status.h"
 #include "sweep.h"
 
@@ -51,7 +52,7 @@ Status reserve_port(int* file, int* port) {
       setsockopt(*file, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
       bind(*file, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
       getsockname(*file, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    return {tbcclSystemError, fmt::format("no free port on 127.0.0.1: {}", std::strerror(errno))};
+    return {tbcclSystemError, formatted("no free port on 127.0.0.1: {}", std::strerror(errno))};
   }
   *port = ntohs(address.sin_port);
 #ifndef __linux__
@@ -93,9 +94,9 @@ std::vector<std::string> rank_environment(int rank, int ranks, int port) {
                           text.starts_with("TBCCL_RENDEZVOUS=");
     if (!replaced) all.push_back(text);
   }
-  all.push_back(fmt::format("TBCCL_RANK={}", rank));
-  all.push_back(fmt::format("TBCCL_SIZE={}", ranks));
-  all.push_back(fmt::format("TBCCL_RENDEZVOUS=127.0.0.1:{}", port));
+  all.push_back(formatted("TBCCL_RANK={}", rank));
+  all.push_back(formatted("TBCCL_SIZE={}", ranks));
+  all.push_back(formatted("TBCCL_RENDEZVOUS=127.0.0.1:{}", port));
   return all;
 }
 
@@ -123,7 +124,7 @@ class LocalJob {
     if (!status.ok()) return status;
     const std::string path = own_path(argv[0]);
     std::vector<std::string> arguments(argv, argv + argc);
-    arguments.push_back(fmt::format("--child={}", getpid()));
+    arguments.push_back(formatted("--child={}", getpid()));
     std::fflush(nullptr);
     for (int rank = 0; rank < ranks; ++rank) {
       std::vector<std::string> environment = rank_environment(rank, ranks, port);
@@ -133,7 +134,7 @@ class LocalJob {
       if (pid == 0) become_rank(path, argument_pointers.data(), environment_pointers.data());
       if (pid < 0) {
         return {tbcclSystemError,
-                fmt::format("cannot start rank {}: {}", rank, std::strerror(errno))};
+                formatted("cannot start rank {}: {}", rank, std::strerror(errno))};
       }
       ranks_.push_back({pid, true});
     }

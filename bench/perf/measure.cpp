@@ -1,6 +1,6 @@
 #include "measure.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/formatted.h"
 #include "team.h"
 
 namespace tbccl::perf {
@@ -43,10 +44,10 @@ struct Setting {
             std::max(what.root, 0)};
   }
   std::string text() const {
-    return fmt::format("{} of {} bytes ({} {} {}, {})", bench.collective->name, counts.bytes,
-                       counts.elements, what.type.name,
-                       bench.collective->reduces ? what.op.name : "elements",
-                       in_place ? "in place" : "out of place");
+    return formatted("{} of {} bytes ({} {} {}, {})", bench.collective->name, counts.bytes,
+                     counts.elements, what.type.name,
+                     bench.collective->reduces ? what.op.name : "elements",
+                     in_place ? "in place" : "out of place");
   }
 };
 
@@ -172,9 +173,9 @@ uint64_t compare(const Setting& setting, const Data& data, const std::byte* rece
                                      count, tolerance(data), &where);
     if (bad != 0 && wrong == 0) {
       complain(setting,
-               fmt::format("element {} is {}, should be {}", first + where,
-                           element_text(setting.what.type, received + (first + where) * element),
-                           element_text(setting.what.type, expected.data() + where * element)));
+               formatted("element {} is {}, should be {}", first + where,
+                         element_text(setting.what.type, received + (first + where) * element),
+                         element_text(setting.what.type, expected.data() + where * element)));
     }
     wrong += bad;
   }
@@ -223,7 +224,7 @@ Status verify_once(const Setting& setting, uint64_t iteration, uint64_t* wrong) 
 
   *wrong += compare(setting, data, received);
   if (const size_t changed = bench.recv.changed_guard_bytes(offset, bytes); changed != 0) {
-    complain(setting, fmt::format("{} bytes outside the receive buffer were written", changed));
+    complain(setting, formatted("{} bytes outside the receive buffer were written", changed));
     *wrong += changed;
   }
   if (keeps_sent && checksum(sent, sent_bytes) != before) {

@@ -7,6 +7,8 @@
 #include <array>
 #include <sstream>
 
+#include "base/formatted.h"
+
 namespace tbccl::perf {
 namespace {
 
@@ -36,7 +38,7 @@ struct Raw {
 };
 
 std::string refusal(const std::string& names, const char* why) {
-  return fmt::format("{} has no meaning here: {}", names.substr(0, names.find(',')), why);
+  return formatted("{} has no meaning here: {}", names.substr(0, names.find(',')), why);
 }
 
 void add_options(CLI::App& app, Raw* raw, Options* o) {
@@ -129,12 +131,12 @@ std::string resolve(const std::string& list, std::span<const Entry> all, Find fi
     const Entry* entry = find(name);
     if (entry == nullptr) {
       std::string known;
-      for (const Entry& one : all) known += fmt::format(" {}", one.name);
-      return fmt::format("there is no {} '{}'; known:{} (or all)", what, name, known);
+      for (const Entry& one : all) known += formatted(" {}", one.name);
+      return formatted("there is no {} '{}'; known:{} (or all)", what, name, known);
     }
     out->push_back(*entry);
   }
-  return out->empty() ? fmt::format("the list of {}s is empty", what) : "";
+  return out->empty() ? formatted("the list of {}s is empty", what) : "";
 }
 
 // Modes that go over collectives and sizes, all of them if none is named.
@@ -155,7 +157,7 @@ std::string resolve_sizes(const Raw& raw, Options* o) {
                              std::pair{&raw.step_bytes, &o->step_bytes}};
   for (const auto& [text, bytes] : fields) {
     if (!text->empty() && !parse_size(*text, bytes)) {
-      return fmt::format("'{}' is not a size; write 4096, 64K, 32M or 1G", *text);
+      return formatted("'{}' is not a size; write 4096, 64K, 32M or 1G", *text);
     }
   }
   const bool one_size = goes_over_collectives(*o) && !raw.min_bytes.empty();
@@ -163,8 +165,8 @@ std::string resolve_sizes(const Raw& raw, Options* o) {
     o->max_bytes = one_size ? o->min_bytes : std::max(o->max_bytes, o->min_bytes);
   if (raw.min_bytes.empty()) o->min_bytes = std::min(o->min_bytes, o->max_bytes);
   if (o->min_bytes > o->max_bytes) {
-    return fmt::format("the smallest size, {}, is larger than the largest, {}", o->min_bytes,
-                       o->max_bytes);
+    return formatted("the smallest size, {}, is larger than the largest, {}", o->min_bytes,
+                     o->max_bytes);
   }
   if (o->step_factor <= 1 && o->step_bytes == 0 && o->min_bytes != o->max_bytes) {
     return "a step of 0 bytes never reaches the largest size; use -i or -f";
@@ -186,11 +188,11 @@ std::string resolve_collective(const Raw& raw, Options* o) {
   std::string names;
   for (const std::string_view name : known) {
     if (o->collective == name) return "";
-    names += fmt::format(" {}", name);
+    names += formatted(" {}", name);
   }
   if (o->collective.empty() && goes_over_collectives(*o)) return "";
   if (o->collective.empty()) return "say what to run, one of:" + names;
-  return fmt::format("there is no collective '{}'; known:{}", raw.collective, names);
+  return formatted("there is no collective '{}'; known:{}", raw.collective, names);
 }
 
 std::string resolve_root(const Raw& raw, Options* o) {
@@ -200,7 +202,7 @@ std::string resolve_root(const Raw& raw, Options* o) {
   }
   uint64_t root = 0;
   if (!parse_size(raw.root, &root) || root > 1u << 20) {
-    return fmt::format("'{}' is not a rank; write 0, 1, ... or all", raw.root);
+    return formatted("'{}' is not a rank; write 0, 1, ... or all", raw.root);
   }
   o->root = static_cast<int>(root);
   return "";
@@ -222,8 +224,8 @@ std::string check_pairs(const Options& o) {
       if (is_legal(type, entry.op)) {
         ++legal;
       } else if (!o.all_types && !o.all_operators) {
-        return fmt::format("{} of {} is not defined (see tbccl.h for the legal pairs)", entry.name,
-                           type.name);
+        return formatted("{} of {} is not defined (see tbccl.h for the legal pairs)", entry.name,
+                         type.name);
       }
     }
   }
@@ -233,8 +235,8 @@ std::string check_pairs(const Options& o) {
 std::string resolve_all(const Raw& raw, Options* o) {
   if (raw.threads != 1) return "-t: one rank is one process here; use -g for more ranks";
   if (raw.registration != 0 && raw.registration != 1) {
-    return fmt::format("-R {}: 0 (ordinary memory) and 1 (from tbcclMemAlloc) are what there is",
-                       raw.registration);
+    return formatted("-R {}: 0 (ordinary memory) and 1 (from tbcclMemAlloc) are what there is",
+                     raw.registration);
   }
   o->registered = raw.registration == 1;
   o->blocking = raw.blocking != 0;
@@ -256,7 +258,7 @@ std::string resolve_all(const Raw& raw, Options* o) {
     return error;
   }
   if (o->per_iteration && o->skip >= o->iterations) {
-    return fmt::format("-K {} leaves none of {} iterations", o->skip, o->iterations);
+    return formatted("-K {} leaves none of {} iterations", o->skip, o->iterations);
   }
   return check_pairs(*o);
 }

@@ -1,12 +1,13 @@
 #include "predict.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/formatted.h"
 #include "job_basis.h"
 #include "json.h"
 #include "schedule/bounds.h"
@@ -41,8 +42,8 @@ Question question_of(tbcclOperation_t operation, const Options& options, uint64_
 
 Status operation_of(const std::string& collective, tbcclOperation_t* operation) {
   if (selection::find_operation(collective, operation)) return {};
-  return {tbcclInvalidArgument, fmt::format("{} has no algorithms to predict; there are {}",
-                                            collective, selection::operation_keys())};
+  return {tbcclInvalidArgument, formatted("{} has no algorithms to predict; there are {}",
+                                          collective, selection::operation_keys())};
 }
 
 std::vector<schedule::Schedule> schedules(const std::string& algorithm,
@@ -56,17 +57,17 @@ std::vector<schedule::Schedule> schedules(const std::string& algorithm,
 }
 
 std::string describe(const schedule::Basis& basis) {
-  std::string text = fmt::format("{} ranks", basis.size);
+  std::string text = formatted("{} ranks", basis.size);
   if (!basis.cables.empty()) {
     const double rate = basis.rate(basis.cables[0].a, basis.cables[0].b);
-    return text + fmt::format(", {} cables, {:.4g} GB/s and {:.4g} us between the first two",
-                              basis.cables.size(), rate, basis.cable.alpha / 1000);
+    return text + formatted(", {} cables, {:.4g} GB/s and {:.4g} us between the first two",
+                            basis.cables.size(), rate, basis.cable.alpha / 1000);
   }
   const auto hosts = std::set<int32_t>(basis.host.begin(), basis.host.end()).size();
-  text += fmt::format(" on {} host{}", hosts, hosts == 1 ? "" : "s");
+  text += formatted(" on {} host{}", hosts, hosts == 1 ? "" : "s");
   if (hosts > 1) {
-    text += fmt::format(", network {:.4g} GB/s a rank and {:.4g} us", basis.network.rate,
-                        basis.network.alpha / 1000);
+    text += formatted(", network {:.4g} GB/s a rank and {:.4g} us", basis.network.rate,
+                      basis.network.alpha / 1000);
   }
   return text;
 }
@@ -155,7 +156,7 @@ class Simulator {
            const schedule::Simulation* s) {
     const double bound = bound_.ns(bytes);
     const auto text = [](bool there, double value, int digits) {
-      return there ? fmt::format("{:.{}f}", value, digits) : std::string("-");
+      return there ? formatted("{:.{}f}", value, digits) : std::string("-");
     };
     fmt::print("  {:>11} {} {:<10} {:>14.2f} {:>14} {:>6} {:>14} {:>9}{}\n", bytes,
                c.algorithm == chosen ? '*' : ' ', c.algorithm, c.predicted_ns / 1000,
@@ -184,7 +185,7 @@ class Simulator {
   Status print_steps() const {
     if (options_.steps >= basis_.size)
       return {tbcclInvalidArgument,
-              fmt::format("--steps {}: there are only {} ranks", options_.steps, basis_.size)};
+              formatted("--steps {}: there are only {} ranks", options_.steps, basis_.size)};
     const Question question =
         question_of(operation_, options_, options_.sizes().back(), basis_.size);
     selection::Choice choice;
@@ -211,8 +212,8 @@ class Simulator {
           "  {:>14.2f} {:>14.2f}  {}{}, pieces {} to {}\n", t.begin / 1000, t.end / 1000,
           steps.name(t.step),
           schedule::is_message(phase.kind)
-              ? fmt::format(", {} rank {}", phase.kind == schedule::Kind::kSend ? "to" : "from",
-                            phase.peer.at(i))
+              ? formatted(", {} rank {}", phase.kind == schedule::Kind::kSend ? "to" : "from",
+                          phase.peer.at(i))
               : std::string(),
           phase.piece.at(i), phase.piece.at(i) + phase.pieces - 1);
     }
@@ -246,10 +247,10 @@ void print_operation(const Options& options, tbcclOperation_t operation,
       const bool there = c != choice.candidates.end();
       fmt::print(" {:>14}",
                  !there ? std::string("-")
-                        : fmt::format("{}{:.2f}{}", c->eligible ? "" : "(", c->predicted_ns / 1000,
-                                      !c->eligible               ? ")"
-                                      : choice.algorithm == name ? "*"
-                                                                 : " "));
+                        : formatted("{}{:.2f}{}", c->eligible ? "" : "(", c->predicted_ns / 1000,
+                                    !c->eligible               ? ")"
+                                    : choice.algorithm == name ? "*"
+                                                               : " "));
     }
     fmt::print("{}\n", status.ok() ? "" : "  " + status.text());
     if (operation == tbcclOpBarrier) break;  // has no size

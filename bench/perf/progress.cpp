@@ -1,12 +1,13 @@
 #include "progress.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 
 #include "base/clock.h"
+#include "base/formatted.h"
 
 namespace tbccl::perf {
 namespace {
@@ -27,7 +28,7 @@ void Progress::show(size_t done, std::string_view doing) {
   if (done > 0) {
     const auto seconds = static_cast<double>(elapsed) * 1e-9 * static_cast<double>(total_ - done) /
                          static_cast<double>(done);
-    left = fmt::format(", {:.0f} s left", seconds);
+    left = formatted(", {:.0f} s left", seconds);
   }
   fmt::print(stderr, "\r\x1b[K[{}{}] {}/{}{}  {}", std::string(filled, '#'),
              std::string(kWidth - filled, '.'), done, total_, left, doing);

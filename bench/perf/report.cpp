@@ -1,33 +1,35 @@
 #include "report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
+
+#include "base/formatted.h"
 
 namespace tbccl::perf {
 namespace {
 
 // Enough digits to compare by, never more than fits the column.
 std::string figure(double value) {
-  if (value >= 10'000) return fmt::format("{:.0f}", value);
-  if (value >= 1'000) return fmt::format("{:.1f}", value);
-  return fmt::format("{:.2f}", value);
+  if (value >= 10'000) return formatted("{:.0f}", value);
+  if (value >= 1'000) return formatted("{:.1f}", value);
+  return formatted("{:.2f}", value);
 }
 
 std::string rate(double value) {
-  return value >= 0.1 || value == 0 ? fmt::format("{:.2f}", value) : fmt::format("{:.4f}", value);
+  return value >= 0.1 || value == 0 ? formatted("{:.2f}", value) : formatted("{:.4f}", value);
 }
 
 void print_columns(const Options& options) {
   const bool more = options.per_iteration;
-  const std::string extra_names = more ? fmt::format(" {:>8} {:>8}", "p50", "p99") : "";
-  const std::string extra_units = more ? fmt::format(" {:>8} {:>8}", "(us)", "(us)") : "";
+  const std::string extra_names = more ? formatted(" {:>8} {:>8}", "p50", "p99") : "";
+  const std::string extra_units = more ? formatted(" {:>8} {:>8}", "(us)", "(us)") : "";
   const int width = 33 + (more ? 18 : 0);
   const std::string names =
-      fmt::format(" {:>8} {:>7} {:>7} {:>7}{}", options.cpu_time ? "cputime" : "time", "algbw",
-                  "busbw", "#wrong", extra_names);
+      formatted(" {:>8} {:>7} {:>7} {:>7}{}", options.cpu_time ? "cputime" : "time", "algbw",
+                "busbw", "#wrong", extra_names);
   const std::string units =
-      fmt::format(" {:>8} {:>7} {:>7} {:>7}{}", "(us)", "(GB/s)", "(GB/s)", "", extra_units);
+      formatted(" {:>8} {:>7} {:>7} {:>7}{}", "(us)", "(GB/s)", "(GB/s)", "", extra_units);
   fmt::print("#\n# {:>11} {:>13} {:>10} {:>8} {:>6}  {:^{}}  {:^{}}\n", "", "", "", "", "",
              "out-of-place", width, "in-place", width);
   fmt::print("# {:>11} {:>13} {:>10} {:>8} {:>6}  {}  {}{}\n", "size", "count", "type", "redop",
@@ -40,12 +42,12 @@ std::string cells(const Options& options, const Measurement& measurement) {
   const bool there = measurement.present;
   const auto text = [there](std::string value) { return there ? value : std::string("N/A"); };
   std::string line =
-      fmt::format(" {:>8} {:>7} {:>7} {:>7}", text(figure(measurement.time_us)),
-                  text(rate(measurement.algbw)), text(rate(measurement.busbw)),
-                  measurement.checked && there ? fmt::format("{}", measurement.wrong) : "N/A");
+      formatted(" {:>8} {:>7} {:>7} {:>7}", text(figure(measurement.time_us)),
+                text(rate(measurement.algbw)), text(rate(measurement.busbw)),
+                measurement.checked && there ? formatted("{}", measurement.wrong) : "N/A");
   if (options.per_iteration) {
-    line += fmt::format(" {:>8} {:>8}", text(figure(measurement.iterations.p50)),
-                        text(figure(measurement.iterations.p99)));
+    line += formatted(" {:>8} {:>8}", text(figure(measurement.iterations.p50)),
+                      text(figure(measurement.iterations.p99)));
   }
   return line;
 }
@@ -59,8 +61,8 @@ void print_header(const Options& options, const CollectiveTest& collective,
   fmt::print("# tbccl-perf {}.{}.{}, tbccl library {}.{}.{}\n", TBCCL_MAJOR, TBCCL_MINOR,
              TBCCL_PATCH, library / 10000, library / 100 % 100, library % 100);
   fmt::print("# Collective test starting: {}_perf\n", collective.name);
-  const std::string step = options.step_factor > 1 ? fmt::format("{}(factor)", options.step_factor)
-                                                   : fmt::format("{}(bytes)", options.step_bytes);
+  const std::string step = options.step_factor > 1 ? formatted("{}(factor)", options.step_factor)
+                                                   : formatted("{}(bytes)", options.step_bytes);
   fmt::print(
       "# ranks {} minBytes {} maxBytes {} step: {} warmup iters: {} iters: {} agg iters: {} "
       "validation: {} blocking: {}\n",

@@ -1,11 +1,12 @@
 #include "sweep.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/formatted.h"
 #include "json.h"
 #include "measure.h"
 #include "progress.h"
@@ -90,7 +91,7 @@ class Sweep {
   bool leader() const { return bench_.job.rank == 0; }
 
   std::string rank_text() const {
-    if (bench_.job.comm != nullptr) return fmt::format("{}", bench_.job.rank);
+    if (bench_.job.comm != nullptr) return formatted("{}", bench_.job.rank);
     const char* rank = std::getenv("TBCCL_RANK");
     return rank != nullptr ? rank : "0";
   }
@@ -99,7 +100,7 @@ class Sweep {
     const Job& job = bench_.job;
     if (bench_.collective->rooted && options_.root >= job.ranks) {
       return {tbcclInvalidArgument,
-              fmt::format("-r {}: there are only {} ranks", options_.root, job.ranks)};
+              formatted("-r {}: there are only {} ranks", options_.root, job.ranks)};
     }
     const size_t skew = options_.unaligned ? largest_element(options_) : 0;
     Status status = bench_.send.allocate(options_.max_bytes, skew, options_.registered);
@@ -150,7 +151,7 @@ class Sweep {
       if (!status.ok()) return status;
     }
     for (uint64_t bytes : sizes) {
-      progress.show(rows_, fmt::format("{} {}", what.type.name, what.op.name));
+      progress.show(rows_, formatted("{} {}", what.type.name, what.op.name));
       Row row;
       Status status = measure_row(bench_, what, bytes, &row);
       if (!status.ok()) return status;

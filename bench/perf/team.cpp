@@ -1,10 +1,11 @@
 #include "team.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+
+#include "base/formatted.h"
 
 namespace tbccl::perf {
 namespace {
@@ -21,7 +22,7 @@ struct Card {
 Status checked(tbcclResult_t result, tbcclComm_t comm, const char* what) {
   if (result == tbcclSuccess) return {};
   return {result,
-          fmt::format("{}: {} ({})", what, tbcclGetErrorString(result), tbcclGetLastError(comm))};
+          formatted("{}: {} ({})", what, tbcclGetErrorString(result), tbcclGetLastError(comm))};
 }
 
 Status barrier(const Job& job) {

@@ -4,13 +4,14 @@
 //   weak pull towards the costs that there were keeps those that nothing measured depends on.
 #include "tune.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 
 #include "algorithms/algorithms.h"
+#include "base/formatted.h"
 #include "selection/overrides.h"
 #include "selection/selection.h"
 #include "selection/tuning.h"
@@ -174,8 +175,7 @@ Status write_text(const std::string& path, const std::string& text) {
   file << text;
   file.close();
   if (file.good()) return {};
-  return {tbcclSystemError,
-          fmt::format("cannot write {}; check the path and its permissions", path)};
+  return {tbcclSystemError, formatted("cannot write {}; check the path and its permissions", path)};
 }
 
 Status tune_group(const Options& options, SelectionProbe& probe) {
@@ -254,7 +254,7 @@ Status check_group(const Options& options, SelectionProbe& probe, int* wrong) {
         fmt::print(
             "  {:<16} {:>11} {:<10} {:>12.2f}  {:<10} {:>12.2f} {:>7.3f} {:>7}{}\n", "", bytes,
             v.chosen, v.chosen_us, v.best, v.best_us, v.chosen_us / v.best_us,
-            last_us > 0 ? fmt::format("{:.2f}", v.chosen_us / last_us) : "-",
+            last_us > 0 ? formatted("{:.2f}", v.chosen_us / last_us) : "-",
             good ? "" : (v.near_best() ? "  FASTER THAN HALF OF IT" : "  NOT NEAR THE BEST"));
         std::fflush(stdout);
       }

@@ -1,10 +1,9 @@
 #include "verify.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
 #include <vector>
 
+#include "base/formatted.h"
 #include "numbers.h"
 #include "verify_random.h"
 
@@ -58,17 +57,17 @@ double decoded(const void* element) {
 std::string value_text(const Type& type, const void* element) {
   switch (type.code) {
     case tbcclFloat16:
-      return fmt::format(" ({})", decoded<Float16>(element));
+      return formatted(" ({})", decoded<Float16>(element));
     case tbcclBfloat16:
-      return fmt::format(" ({})", decoded<Bfloat16>(element));
+      return formatted(" ({})", decoded<Bfloat16>(element));
     case tbcclFloat8e4m3:
-      return fmt::format(" ({})", decoded<Float8e4m3>(element));
+      return formatted(" ({})", decoded<Float8e4m3>(element));
     case tbcclFloat8e5m2:
-      return fmt::format(" ({})", decoded<Float8e5m2>(element));
+      return formatted(" ({})", decoded<Float8e5m2>(element));
     case tbcclFloat32:
-      return fmt::format(" ({})", decoded<Float32>(element));
+      return formatted(" ({})", decoded<Float32>(element));
     case tbcclFloat64:
-      return fmt::format(" ({})", decoded<Float64>(element));
+      return formatted(" ({})", decoded<Float64>(element));
     default:
       return "";
   }
@@ -105,9 +104,10 @@ void fill_bytes(uint64_t seed, int rank, uint64_t first, uint64_t bytes, void* o
 
 void fill_moved(uint64_t seed, int rank, uint64_t first, uint64_t bytes, void* out) {
   const uint64_t before = first % sizeof(uint64_t);
+  if (bytes == 0) return;
   std::vector<unsigned char> words(before + bytes);
   fill_bytes(seed, rank, first - before, words.size(), words.data());
-  if (bytes > 0) std::memcpy(out, words.data() + before, bytes);
+  std::memcpy(out, words.data() + before, bytes);
 }
 
 void fill_scalar(const Type& type, int rank, void* out) {
@@ -153,7 +153,7 @@ uint64_t count_wrong(const Type& type, const void* got, const void* expected, ui
 std::string element_text(const Type& type, const void* element) {
   const auto* bytes = static_cast<const unsigned char*>(element);
   std::string text = "0x";
-  for (size_t i = type.bytes; i-- > 0;) text += fmt::format("{:02x}", bytes[i]);
+  for (size_t i = type.bytes; i-- > 0;) text += formatted("{:02x}", bytes[i]);
   return text + value_text(type, element);
 }
 

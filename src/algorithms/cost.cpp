@@ -1,9 +1,9 @@
 #include "algorithms/cost.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
+
+#include "base/formatted.h"
 
 namespace tbccl::algorithms {
 
@@ -27,7 +27,7 @@ double processor_ns(const Work& work, const schedule::Basis& basis) {
          (work.moved + staged) * basis.cpu_byte + work.reduced * basis.gamma;
 }
 
-std::string microseconds(double ns) { return fmt::format("{:.4g} us", ns / 1000); }
+std::string microseconds(double ns) { return formatted("{:.4g} us", ns / 1000); }
 
 bool has_network_pair(const schedule::Basis& basis, int per_host) {
   if (basis.cables.empty()) return per_host < basis.size;
@@ -139,13 +139,13 @@ Cost price_board(int turns, double copied, double reduced, uint64_t bytes,
 
 std::string Cost::text() const {
   if (board) {
-    return fmt::format(
+    return formatted(
         "{} turn{} of a board: latency {}, processor {} ({:.4g} B copied, {:.4g} B reduced, "
         "x{:.2g} for its host)",
         steps, steps == 1 ? "" : "s", microseconds(latency), microseconds(processor), busiest.moved,
         busiest.reduced, share);
   }
-  return fmt::format(
+  return formatted(
       "{} step{}: latency {}, wire {}, processor {} ({:.3g} messages, {:.4g} B moved, {:.4g} B "
       "reduced, x{:.2g} for its host)",
       steps, steps == 1 ? "" : "s", microseconds(latency), microseconds(wire),

@@ -1,5 +1,4 @@
 // Communicators: made, asked, ended.
-#include <fmt/core.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -10,6 +9,7 @@
 #include "api/group.h"
 #include "api/handles.h"
 #include "base/clock.h"
+#include "base/formatted.h"
 #include "base/settings.h"
 #include "bootstrap/control.h"
 #include "bootstrap/launch.h"
@@ -127,9 +127,9 @@ Status init_all(tbcclComm_t* comms, int nranks) {
       threads.emplace_back(body);
     } catch (const std::exception& e) {
       started = Status(tbcclSystemError,
-                       fmt::format("the thread of rank {} could not be started: {}; {} ranks need "
-                                   "as many threads while they meet",
-                                   rank, e.what(), nranks));
+                       formatted("the thread of rank {} could not be started: {}; {} ranks need "
+                                 "as many threads while they meet",
+                                 rank, e.what(), nranks));
     }
   }
   complete.set_value(started.ok());
@@ -220,7 +220,7 @@ tbcclResult_t tbcclCommInitAll(tbcclComm_t* comms, int nranks) {
     if (comms == nullptr || nranks < 1) {
       return report(nullptr,
                     Status(tbcclInvalidArgument,
-                           fmt::format("comms is NULL or nranks ({}) is not positive", nranks)));
+                           formatted("comms is NULL or nranks ({}) is not positive", nranks)));
     }
     if (Status status = begin(comms); !status.ok()) return report(nullptr, status);
     for (int i = 0; i < nranks; ++i) comms[i] = nullptr;
@@ -231,7 +231,7 @@ tbcclResult_t tbcclCommInitAll(tbcclComm_t* comms, int nranks) {
 tbcclResult_t tbcclCommSplit(tbcclComm_t comm, int color, int key, tbcclComm_t* newcomm,
                              const tbcclConfig_t* config) {
   return guarded(nullptr, [&]() -> tbcclResult_t {
-    return split(comm, {color, key, fmt::format("/color {}", color), config}, newcomm);
+    return split(comm, {color, key, formatted("/color {}", color), config}, newcomm);
   });
 }
 

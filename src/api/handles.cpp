@@ -1,6 +1,6 @@
 #include "api/handles.h"
 
-#include <fmt/core.h>
+#include "base/formatted.h"
 
 namespace tbccl::api {
 namespace {
@@ -13,7 +13,7 @@ thread_local std::string shown_error;
 tbcclResult_t report(tbcclComm_t comm, const Status& status) {
   if (status.ok()) return tbcclSuccess;
   try {
-    std::string text = fmt::format("{}: {}", tbcclGetErrorString(status.code()), status.text());
+    std::string text = formatted("{}: {}", tbcclGetErrorString(status.code()), status.text());
     if (comm != nullptr && comm->magic == kCommMagic) {
       std::lock_guard<std::mutex> hold(comm->lock);
       comm->last_error = text;

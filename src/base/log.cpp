@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/formatted.h"
 #include "base/log_sink.h"
 
 namespace tbccl::log {
@@ -21,5 +22,14 @@ const Sink& sink() noexcept {
 bool enabled(Level level) noexcept { return sink().enabled(level); }
 
 void write(Level level, std::string_view text) noexcept { sink().write(level, text); }
+
+void write_formatted(Level level, fmt::string_view format, fmt::format_args args) noexcept {
+  try {
+    write(level, formatted_args(format, args));
+  } catch (...) {
+    // Out of memory: the unformatted text still says which line it was.
+    write(level, std::string_view(format.data(), format.size()));
+  }
+}
 
 }  // namespace tbccl::log

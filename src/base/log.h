@@ -15,17 +15,12 @@ enum class Level { kError = 0, kWarn = 1, kInfo = 2, kTrace = 3 };
 // The level is read from the environment once, when it is first asked for.
 bool enabled(Level level) noexcept;
 void write(Level level, std::string_view text) noexcept;
+void write_formatted(Level level, fmt::string_view format, fmt::format_args args) noexcept;
 
 template <class... A>
 void line(Level level, fmt::format_string<A...> format, A&&... args) noexcept {
   if (!enabled(level)) return;
-  try {
-    write(level, fmt::format(format, std::forward<A>(args)...));
-  } catch (...) {
-    // Out of memory: the unformatted text still says which line it was.
-    const fmt::string_view raw = format;
-    write(level, std::string_view(raw.data(), raw.size()));
-  }
+  write_formatted(level, format, fmt::make_format_args(args...));
 }
 template <class... A>
 void error(fmt::format_string<A...> f, A&&... a) noexcept {

@@ -1,7 +1,5 @@
 #include "base/settings.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -10,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/formatted.h"
 #include "base/log.h"
 #include "base/numbers.h"
 #include "base/variables.h"
@@ -175,9 +174,9 @@ Status apply_time(const char* field, int64_t milliseconds, int64_t smallest, uin
   const auto largest = static_cast<int64_t>(kLongestTime / kMillisecond);
   if (milliseconds < smallest || milliseconds > largest) {
     return {tbcclInvalidArgument,
-            fmt::format("tbcclConfig_t.{} is {}: give milliseconds from {} to {}, or leave it as "
-                        "TBCCL_CONFIG_INITIALIZER sets it",
-                        field, milliseconds, smallest, largest)};
+            formatted("tbcclConfig_t.{} is {}: give milliseconds from {} to {}, or leave it as "
+                      "TBCCL_CONFIG_INITIALIZER sets it",
+                      field, milliseconds, smallest, largest)};
   }
   *time_ns = static_cast<uint64_t>(milliseconds * kMillisecond);
   return {};
@@ -188,11 +187,11 @@ Status apply_time(const char* field, int64_t milliseconds, int64_t smallest, uin
 Status set_variable(std::string_view name, std::string_view value, Settings* settings) {
   const Variable* variable = find_variable(name);
   if (variable == nullptr) {
-    return {tbcclInvalidArgument, fmt::format("{} is no variable of tbccl", name)};
+    return {tbcclInvalidArgument, formatted("{} is no variable of tbccl", name)};
   }
   if (value.empty() || variable->set == nullptr || variable->set(*settings, value)) return {};
   return {tbcclInvalidArgument,
-          fmt::format("{}={} is not understood: give {}", name, value, variable->type)};
+          formatted("{}={} is not understood: give {}", name, value, variable->type)};
 }
 
 std::string closest_variable(std::string_view name) {
@@ -223,9 +222,9 @@ std::vector<std::string> unknown_variables(const char* const* environment) {
     if (find_variable(name) != nullptr) continue;
     const std::string closest = closest_variable(name);
     texts.push_back(closest.empty()
-                        ? fmt::format("{} is no variable of tbccl and has no effect", name)
-                        : fmt::format("{} is no variable of tbccl and has no effect: was {} meant?",
-                                      name, closest));
+                        ? formatted("{} is no variable of tbccl and has no effect", name)
+                        : formatted("{} is no variable of tbccl and has no effect: was {} meant?",
+                                    name, closest));
   }
   return texts;
 }
@@ -250,9 +249,9 @@ Status Settings::apply(const tbcclConfig_t* config, Settings* settings) {
   if (config->size < kSmallest || config->size % alignof(tbcclConfig_t) != 0 ||
       config->magic != TBCCL_CONFIG_MAGIC) {
     return {tbcclInvalidArgument,
-            fmt::format("the tbcclConfig_t at {} was not initialised (size {}): start it with "
-                        "TBCCL_CONFIG_INITIALIZER",
-                        fmt::ptr(config), config->size)};
+            formatted("the tbcclConfig_t at {} was not initialised (size {}): start it with "
+                      "TBCCL_CONFIG_INITIALIZER",
+                      static_cast<const void*>(config), config->size)};
   }
   std::memcpy(&known, config, std::min(config->size, sizeof known));
 
@@ -264,7 +263,7 @@ Status Settings::apply(const tbcclConfig_t* config, Settings* settings) {
   if (known.deterministic != TBCCL_UNSET_INT) {
     if (known.deterministic != 0 && known.deterministic != 1) {
       return {tbcclInvalidArgument,
-              fmt::format("tbcclConfig_t.deterministic is {}: give 0 or 1", known.deterministic)};
+              formatted("tbcclConfig_t.deterministic is {}: give 0 or 1", known.deterministic)};
     }
     result.deterministic = known.deterministic == 1;
   }
@@ -284,8 +283,8 @@ Status Settings::apply(const tbcclConfig_t* config, Settings* settings) {
 std::string Settings::describe() {
   std::string text;
   for (const Variable& variable : kVariables) {
-    text += fmt::format("{:<22} {}\n{:<22} {} (default: {})\n", variable.name, variable.doc, "",
-                        variable.type, *variable.fallback == '\0' ? "not set" : variable.fallback);
+    text += formatted("{:<22} {}\n{:<22} {} (default: {})\n", variable.name, variable.doc, "",
+                      variable.type, *variable.fallback == '\0' ? "not set" : variable.fallback);
   }
   return text;
 }

@@ -1,7 +1,6 @@
 #include "base/shared_memory.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -16,6 +15,8 @@
 #include <mutex>
 #include <utility>
 #include <vector>
+
+#include "base/formatted.h"
 
 #ifdef __APPLE__
 #include <sys/random.h>
@@ -84,8 +85,8 @@ Status refused(const char* what, size_t bytes, int reason) {
   } else if (reason == EFBIG) {
     remedy = "; raise the limit of file sizes (ulimit -f)";
   }
-  return {tbcclSystemError, fmt::format("no shared memory of {} bytes: {} failed: {}{}", bytes,
-                                        what, std::strerror(reason), remedy)};
+  return {tbcclSystemError, formatted("no shared memory of {} bytes: {} failed: {}{}", bytes, what,
+                                      std::strerror(reason), remedy)};
 }
 
 #ifdef __linux__
@@ -222,10 +223,9 @@ Status SharedRegion::attach(const Descriptor& descriptor, size_t bytes,
   struct stat about {};
   if (fstat(descriptor.get(), &about) != 0) return refused("fstat", bytes, errno);
   if (about.st_size < 0 || static_cast<uint64_t>(about.st_size) < bytes) {
-    return {tbcclRemoteError,
-            fmt::format("a peer's shared memory has {} bytes instead of {}: check "
-                        "that all ranks run the same version of the library",
-                        about.st_size, bytes)};
+    return {tbcclRemoteError, formatted("a peer's shared memory has {} bytes instead of {}: check "
+                                        "that all ranks run the same version of the library",
+                                        about.st_size, bytes)};
   }
   if (!cannot_shrink(descriptor.get())) {
     return {tbcclRemoteError,
@@ -297,9 +297,9 @@ Status free_shared(void* memory) {
   auto at = position_of(all, reinterpret_cast<uintptr_t>(memory));
   if (at == all.allocations.begin() || (--at)->begin != memory) {
     return {tbcclInvalidArgument,
-            fmt::format("{} is not the beginning of shared memory that was allocated and not yet "
-                        "freed",
-                        memory)};
+            formatted("{} is not the beginning of shared memory that was allocated and not yet "
+                      "freed",
+                      memory)};
   }
   last = std::move(at->region);
   all.allocations.erase(at);

@@ -1,13 +1,14 @@
 #include "bootstrap/address.h"
 
 #include <arpa/inet.h>
-#include <fmt/core.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 
 #include <algorithm>
 #include <cstring>
+
+#include "base/formatted.h"
 
 namespace tbccl::bootstrap {
 namespace {
@@ -62,9 +63,9 @@ int preference(const Endpoint& e) {
 Status parse_host_port(const std::string& text, HostPort* out) {
   const auto bad = [&](const char* why) {
     return Status(tbcclInvalidArgument,
-                  fmt::format("the rendezvous address \"{}\" {}; it is host:port, for example "
-                              "10.0.0.1:29400 or [fe80::1%en5]:29400",
-                              text, why));
+                  formatted("the rendezvous address \"{}\" {}; it is host:port, for example "
+                            "10.0.0.1:29400 or [fe80::1%en5]:29400",
+                            text, why));
   };
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos) return bad("has no port");
@@ -95,7 +96,7 @@ Status parse_port_range(const std::string& text, PortRange* out) {
       out->first > out->last) {
     return Status(
         tbcclInvalidArgument,
-        fmt::format("TBCCL_PORT_RANGE is \"{}\"; it is first-last, for example 29400-29500", text));
+        formatted("TBCCL_PORT_RANGE is \"{}\"; it is first-last, for example 29400-29500", text));
   }
   return {};
 }
@@ -147,8 +148,8 @@ std::string address_text(const TcpEndpoint& from) {
 
 std::string endpoint_text(const TcpEndpoint& e) {
   const std::string address = address_text(e);
-  return from_asio(e).v6 ? fmt::format("[{}]:{}", address, e.port())
-                         : fmt::format("{}:{}", address, e.port());
+  return from_asio(e).v6 ? formatted("[{}]:{}", address, e.port())
+                         : formatted("{}:{}", address, e.port());
 }
 
 bool is_loopback(const Endpoint& e) {

@@ -1,9 +1,8 @@
 #include "bootstrap/control.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 
+#include "base/formatted.h"
 #include "base/log.h"
 #include "bootstrap/exchange.h"
 #include "bootstrap/group.h"
@@ -36,10 +35,9 @@ struct Plan {
 
 Status check(int rank, int size, const MeetingPoint& where, const Settings& settings, Plan* plan) {
   if (size < 1 || static_cast<uint32_t>(size) > kMaxRanks || rank < 0 || rank >= size) {
-    return Status(
-        tbcclInvalidArgument,
-        fmt::format("rank {} of {} is not possible: ranks are 0 to size - 1, sizes 1 to {}", rank,
-                    size, kMaxRanks));
+    return Status(tbcclInvalidArgument,
+                  formatted("rank {} of {} is not possible: ranks are 0 to size - 1, sizes 1 to {}",
+                            rank, size, kMaxRanks));
   }
   plan->rank = static_cast<uint32_t>(rank);
   plan->size = static_cast<uint32_t>(size);

@@ -1,7 +1,6 @@
 #include "bootstrap/dialer.h"
 
-#include <fmt/core.h>
-
+#include "base/formatted.h"
 #include "bootstrap/timer.h"
 
 namespace tbccl::bootstrap {
@@ -87,7 +86,7 @@ void Dialer::try_next() {
 void Dialer::failed(const std::shared_ptr<Attempt>& attempt, const std::string& why) {
   attempt->close();
   if (done_ == nullptr) return;
-  last_error_ = fmt::format("{}: {}", endpoint_text(attempt->to), why);
+  last_error_ = formatted("{}: {}", endpoint_text(attempt->to), why);
   attempts_.remove(attempt);
   // Later, not now: a chain of addresses that fail at once must not recurse.
   asio::post(io_, [self = shared_from_this()] { self->try_next(); });
@@ -120,9 +119,9 @@ void Dialer::connected(const std::shared_ptr<Attempt>& attempt) {
   handler.foreign = [self = shared_from_this(), attempt](const FrameHeader& header) {
     self->give_up(
         Status(tbcclInvalidUsage,
-               fmt::format("the process at {} speaks version {} of the protocol, this one {}; "
-                           "use the same tbccl everywhere",
-                           endpoint_text(attempt->to), header.version, kWireVersion)));
+               formatted("the process at {} speaks version {} of the protocol, this one {}; "
+                         "use the same tbccl everywhere",
+                         endpoint_text(attempt->to), header.version, kWireVersion)));
   };
   attempt->connection->start(std::move(handler));
   attempt->connection->send(Type::kOpening, opening.encode());
@@ -141,10 +140,10 @@ void Dialer::challenged(const std::shared_ptr<Attempt>& attempt, const std::stri
   Opening challenge;
   if (!Opening::parse(payload, &challenge)) return failed(attempt, "it answered with garbage");
   if (challenge.secured != plan_.authenticator.secured()) {
-    return give_up(Status(
-        tbcclInvalidUsage,
-        fmt::format("the process at {} was not believed: {}", endpoint_text(attempt->to),
-                    secret_mismatch_text(challenge.secured, plan_.authenticator.secured()))));
+    return give_up(
+        Status(tbcclInvalidUsage,
+               formatted("the process at {} was not believed: {}", endpoint_text(attempt->to),
+                         secret_mismatch_text(challenge.secured, plan_.authenticator.secured()))));
   }
   attempt->nonces.acceptor = challenge.nonce;
   attempt->greeted = true;

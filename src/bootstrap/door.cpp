@@ -1,7 +1,6 @@
 #include "bootstrap/door.h"
 
-#include <fmt/core.h>
-
+#include "base/formatted.h"
 #include "bootstrap/dialer.h"
 #include "bootstrap/timer.h"
 
@@ -37,14 +36,14 @@ Status Door::listen(const asio::ip::address& at, const PortRange& range) {
     if (error != asio::error::address_in_use) break;
   }
   const TcpEndpoint where(at, range.first);
-  const std::string ports = range.first == range.last ? "" : fmt::format(" to {}", range.last);
+  const std::string ports = range.first == range.last ? "" : formatted(" to {}", range.last);
   const char* what_to_do = "";
   if (error == asio::error::address_in_use)
     what_to_do = "; another program uses the port, choose another";
   if (error.value() == EADDRNOTAVAIL)
     what_to_do = "; the address is not one of this host's, rank 0 must run on the host that has it";
-  return Status(tbcclSystemError, fmt::format("cannot listen at {}{}: {}{}", endpoint_text(where),
-                                              ports, error.message(), what_to_do));
+  return Status(tbcclSystemError, formatted("cannot listen at {}{}: {}{}", endpoint_text(where),
+                                            ports, error.message(), what_to_do));
 }
 
 Status Door::open(const asio::ip::address& at, const PortRange& range, Authenticator authenticator,
@@ -108,11 +107,11 @@ void Door::accept_all() {
     handler.foreign = [self = shared_from_this(), stranger](const FrameHeader& header) {
       self->refuse(
           stranger,
-          fmt::format(
+          formatted(
               "this process speaks version {} of the protocol and the one it asked version {}; "
               "use the same tbccl everywhere",
               header.version, kWireVersion),
-          fmt::format("it speaks version {} of the protocol", header.version));
+          formatted("it speaks version {} of the protocol", header.version));
     };
     stranger->connection->start(std::move(handler));
   }
@@ -141,8 +140,8 @@ void Door::opened(const std::shared_ptr<Stranger>& stranger, const std::string& 
   challenge.secured = authenticator_.secured();
   if (opening.secured != challenge.secured) {
     return refuse(stranger,
-                  fmt::format("this process was refused: {}",
-                              secret_mismatch_text(challenge.secured, opening.secured)),
+                  formatted("this process was refused: {}",
+                            secret_mismatch_text(challenge.secured, opening.secured)),
                   secret_mismatch_text(opening.secured, challenge.secured));
   }
   stranger->nonces = {opening.nonce, challenge.nonce};
@@ -177,7 +176,7 @@ void Door::refuse(const std::shared_ptr<Stranger>& stranger, const std::string& 
   const Refusal refusal{tbcclInvalidUsage, text};
   stranger->connection->close_after(frame(Type::kRefused, refusal.encode()));
   if (const auto told = host_.turned_away)
-    told(fmt::format("a process at {} was refused: {}", from, note));
+    told(formatted("a process at {} was refused: {}", from, note));
 }
 
 void Door::drop(const std::shared_ptr<Stranger>& stranger) {

@@ -1,8 +1,8 @@
 #include "bootstrap/exchange.h"
 
-#include <fmt/core.h>
-
 #include <cstring>
+
+#include "base/formatted.h"
 
 namespace tbccl::bootstrap {
 namespace {
@@ -51,26 +51,26 @@ Status exchange_table(uint32_t rank, uint32_t size, const Bytes16& session, cons
   if (const int code = allgather(context, mine.data(), all.data(), kCardBytes); code != 0) {
     return Status(
         tbcclSystemError,
-        fmt::format("the all-gather callback given to tbcclCommInitExchange failed on rank {} "
-                    "with {}",
-                    rank, code));
+        formatted("the all-gather callback given to tbcclCommInitExchange failed on rank {} "
+                  "with {}",
+                  rank, code));
   }
   table->members.clear();
   for (uint32_t i = 0; i < size; ++i) {
     Card card;
     if (!Card::parse(std::string_view(all).substr(i * kCardBytes, kCardBytes), &card)) {
       return Status(tbcclInvalidUsage,
-                    fmt::format("what the all-gather callback stored for rank {} is not what a "
-                                "rank of this version of "
-                                "tbccl gave it; it must store nranks * bytes bytes in rank order",
-                                i));
+                    formatted("what the all-gather callback stored for rank {} is not what a "
+                              "rank of this version of "
+                              "tbccl gave it; it must store nranks * bytes bytes in rank order",
+                              i));
     }
     if (card.rank != i || card.size != size) {
       return Status(tbcclInvalidUsage,
-                    fmt::format("the all-gather callback stored the part of rank {} of {} in place "
-                                "{} of {}; ranks and "
-                                "their number must be the same for the callback and for tbccl",
-                                card.rank, card.size, i, size));
+                    formatted("the all-gather callback stored the part of rank {} of {} in place "
+                              "{} of {}; ranks and "
+                              "their number must be the same for the callback and for tbccl",
+                              card.rank, card.size, i, size));
     }
     if (i == 0) table->session = card.session;
     table->members.push_back(std::move(card.member));

@@ -1,6 +1,6 @@
 // The all-gather of set-up: up the tree to rank 0, and down again.
-#include <fmt/core.h>
 
+#include "base/formatted.h"
 #include "bootstrap/group.h"
 #include "bootstrap/neighbours.h"
 #include "bootstrap/root.h"
@@ -20,8 +20,8 @@ void Group::all_gather(std::string mine, uint64_t deadline_ns, Gathered done) {
   if (mine.size() > kMaxFrameBytes / options_.size - 64) {
     return done(
         Status(tbcclInternalError,
-               fmt::format("{} bytes are too many for an all-gather of the set-up among {} ranks",
-                           mine.size(), options_.size)),
+               formatted("{} bytes are too many for an all-gather of the set-up among {} ranks",
+                         mine.size(), options_.size)),
         {});
   }
   g.active = true;
@@ -123,7 +123,7 @@ void Group::finish_gather(const Status& status) {
 
 std::string Group::unheard_text() const {
   if (gather_.sent) {
-    return fmt::format(
+    return formatted(
         "rank {} waited in vain for {}, or for a rank that this one waits for, while a "
         "communicator was "
         "being set up",
@@ -132,7 +132,7 @@ std::string Group::unheard_text() const {
   const auto missing = [this](uint32_t r) {
     return r != 0 && tree_parent(r) == options_.rank && gather_.heard.count(r) == 0;
   };
-  return fmt::format(
+  return formatted(
       "rank {} waited in vain for {}, or for ranks that these wait for, while a communicator was "
       "being "
       "set up; every rank must make the same communicators in the same order",

@@ -1,8 +1,8 @@
 #include "bootstrap/group.h"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
+#include "base/formatted.h"
 #include "base/log.h"
 #include "bootstrap/neighbours.h"
 #include "bootstrap/root.h"
@@ -166,13 +166,13 @@ void Group::finish_link(const Status& status) {
 }
 
 std::string Group::unlinked_text() const {
-  std::string text = fmt::format("rank {} has no control connection with {}", options_.rank,
-                                 name_ranks(options_.size, [this](uint32_t r) {
-                                   return peers_[r].neighbour && peers_[r].connection == nullptr;
-                                 }));
+  std::string text = formatted("rank {} has no control connection with {}", options_.rank,
+                               name_ranks(options_.size, [this](uint32_t r) {
+                                 return peers_[r].neighbour && peers_[r].connection == nullptr;
+                               }));
   for (uint32_t rank = 0; rank < options_.size; ++rank) {
     if (peers_[rank].dialer == nullptr) continue;
-    return fmt::format(
+    return formatted(
         "{} ({}); check that these hosts reach each other, that no filter stands between them, and "
         "choose the interface by TBCCL_SOCKET_IFNAME and the ports by TBCCL_PORT_RANGE if needed",
         text, peers_[rank].dialer->last_error());
@@ -218,8 +218,8 @@ void Group::lost(uint32_t rank, const std::string& why) {
   peer.connection->finish();
   if (!peer.finished) {
     mark_gone(rank,
-              Status(tbcclRemoteError, fmt::format("{} is gone: {} (noticed by rank {})",
-                                                   name(rank), why, options_.rank)),
+              Status(tbcclRemoteError, formatted("{} is gone: {} (noticed by rank {})", name(rank),
+                                                 why, options_.rank)),
               options_.rank);
   }
   check_goodbye();
@@ -237,7 +237,7 @@ void Group::flood(const std::string& bytes, uint32_t except) {
 
 std::string Group::name(uint32_t rank) const {
   const std::string& host = table_.members[rank].name;
-  return host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} (on {})", rank, host);
+  return host.empty() ? formatted("rank {}", rank) : formatted("rank {} (on {})", rank, host);
 }
 
 void Group::close(std::function<void()> closed) {

@@ -1,9 +1,8 @@
 #include "bootstrap/launch.h"
 
-#include <fmt/core.h>
-
 #include <atomic>
 
+#include "base/formatted.h"
 #include "base/log.h"
 #include "base/numbers.h"
 #include "bootstrap/address.h"
@@ -59,9 +58,9 @@ Status choose(const Lookup& lookup, const Settings& settings, const Launcher** c
   }
   if (settings.launcher.empty()) return {};
   return {tbcclInvalidArgument,
-          fmt::format("TBCCL_LAUNCHER={} names no launcher: give torchrun, openmpi, mpich, slurm, "
-                      "mlx or none",
-                      settings.launcher)};
+          formatted("TBCCL_LAUNCHER={} names no launcher: give torchrun, openmpi, mpich, slurm, "
+                    "mlx or none",
+                    settings.launcher)};
 }
 
 Status read_own(const Settings& settings, Launch* launch) {
@@ -102,17 +101,17 @@ bool is_set(const Lookup& lookup, const char* name) {
 Status read_number(const Lookup& lookup, const char* name, int smallest, int largest, int* value) {
   if (!is_set(lookup, name)) {
     return {tbcclInvalidArgument,
-            fmt::format("{} is not set, but other variables of its launcher are; set it, or choose "
-                        "with TBCCL_LAUNCHER (none: start alone)",
-                        name)};
+            formatted("{} is not set, but other variables of its launcher are; set it, or choose "
+                      "with TBCCL_LAUNCHER (none: start alone)",
+                      name)};
   }
   const std::string_view text = lookup(name);
   const auto number = text.find('.') == std::string_view::npos
                           ? parse_decimal(text, 1, static_cast<uint64_t>(largest))
                           : std::nullopt;
   if (!number || *number < static_cast<uint64_t>(smallest)) {
-    return {tbcclInvalidArgument, fmt::format("{}={} is not a whole number from {} to {}", name,
-                                              text, smallest, largest)};
+    return {tbcclInvalidArgument,
+            formatted("{}={} is not a whole number from {} to {}", name, text, smallest, largest)};
   }
   *value = static_cast<int>(*number);
   return {};
@@ -123,8 +122,8 @@ Status read_rank_and_size(const Lookup& lookup, const char* rank, const char* si
   if (Status s = read_number(lookup, size, 1, kMostRanks, &launch->size); !s.ok()) return s;
   if (Status s = read_number(lookup, rank, 0, kMostRanks - 1, &launch->rank); !s.ok()) return s;
   if (launch->rank < launch->size) return {};
-  return {tbcclInvalidArgument, fmt::format("{}={} does not fit {}={}: ranks count from 0", rank,
-                                            launch->rank, size, launch->size)};
+  return {tbcclInvalidArgument, formatted("{}={} does not fit {}={}: ranks count from 0", rank,
+                                          launch->rank, size, launch->size)};
 }
 
 Status derived_address(const std::string& host, const std::string& key, uint16_t taken,
@@ -139,14 +138,14 @@ Status derived_address(const std::string& host, const std::string& key, uint16_t
   uint64_t offset = spared + host_hash(key) % (count - spared);
   if (range.first + offset == taken) offset = (offset + 1) % count;
   if (range.first + offset == taken) {
-    return {tbcclInvalidArgument, fmt::format("TBCCL_PORT_RANGE={} has only port {}, which belongs "
-                                              "to the launcher; give a wider range",
-                                              settings.port_range, taken)};
+    return {tbcclInvalidArgument, formatted("TBCCL_PORT_RANGE={} has only port {}, which belongs "
+                                            "to the launcher; give a wider range",
+                                            settings.port_range, taken)};
   }
   const bool bare_v6 = host.find(':') != std::string::npos && host.front() != '[';
   launch->derived = true;
   launch->where.address =
-      fmt::format("{}{}{}:{}", bare_v6 ? "[" : "", host, bare_v6 ? "]" : "", range.first + offset);
+      formatted("{}{}{}:{}", bare_v6 ? "[" : "", host, bare_v6 ? "]" : "", range.first + offset);
   return {};
 }
 
@@ -172,7 +171,7 @@ Status prepare_launch(const Lookup& lookup, const Settings& settings, Launch* la
   launch->where.kind = MeetingPoint::Kind::kUniqueId;
   if (launch->pmi) return carry_by_pmi(lookup, settings, number, launch);
   std::string path;
-  if (Status s = Post::path(lookup("TMPDIR"), fmt::format("{}.{}", launch->post, number), &path);
+  if (Status s = Post::path(lookup("TMPDIR"), formatted("{}.{}", launch->post, number), &path);
       !s.ok()) {
     return s;
   }
@@ -181,11 +180,10 @@ Status prepare_launch(const Lookup& lookup, const Settings& settings, Launch* la
 
 Status explain_meeting(const Launch& launch, const Status& status) {
   if (status.ok() || !launch.derived) return status;
-  return {
-      status.code(),
-      fmt::format("{} (tbccl derived {} from the variables that {} set: if another program uses "
-                  "that port, set TBCCL_RENDEZVOUS=host:port, the same for all ranks)",
-                  status.text(), launch.where.address, launch.launcher)};
+  return {status.code(),
+          formatted("{} (tbccl derived {} from the variables that {} set: if another program uses "
+                    "that port, set TBCCL_RENDEZVOUS=host:port, the same for all ranks)",
+                    status.text(), launch.where.address, launch.launcher)};
 }
 
 }  // namespace tbccl::bootstrap

@@ -1,9 +1,9 @@
 // mlx.launch: a ring's list of hosts, or JACCL's devices and coordinator.
-#include <fmt/core.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/formatted.h"
 #include "bootstrap/address.h"
 #include "bootstrap/launch.h"
 
@@ -21,8 +21,8 @@ Status read_list(const Lookup& lookup, const char* name, nlohmann::json* list) {
   *list = nlohmann::json::parse(file, nullptr, false);
   if (list->is_array() && !list->empty() && list->size() <= (1 << 20)) return {};
   return {tbcclInvalidArgument,
-          fmt::format("{}={} is not a readable JSON file with one list entry a rank", name,
-                      lookup(name))};
+          formatted("{}={} is not a readable JSON file with one list entry a rank", name,
+                    lookup(name))};
 }
 
 // "address:port" of rank 0 from the ring's file: the first of its addresses.
@@ -45,10 +45,10 @@ Status read_mlx(const Lookup& lookup, const Settings& settings, Launch* launch) 
   const char* file = jaccl ? devices : "MLX_HOSTFILE";
   if (!is_set(lookup, file)) {
     return {tbcclInvalidArgument,
-            fmt::format("{} is set, but neither MLX_HOSTFILE nor MLX_IBV_DEVICES: start the "
-                        "program with mlx.launch, or set TBCCL_RANK, TBCCL_SIZE and "
-                        "TBCCL_RENDEZVOUS",
-                        rank)};
+            formatted("{} is set, but neither MLX_HOSTFILE nor MLX_IBV_DEVICES: start the "
+                      "program with mlx.launch, or set TBCCL_RANK, TBCCL_SIZE and "
+                      "TBCCL_RENDEZVOUS",
+                      rank)};
   }
   nlohmann::json list;
   if (Status s = read_list(lookup, file, &list); !s.ok()) return s;
@@ -59,17 +59,17 @@ Status read_mlx(const Lookup& lookup, const Settings& settings, Launch* launch) 
   std::string text;
   if (jaccl ? !is_set(lookup, coordinator) : !first_address(list, &text)) {
     return {tbcclInvalidArgument,
-            fmt::format("{} does not say where rank 0 is: set {}", jaccl ? coordinator : file,
-                        "TBCCL_RENDEZVOUS=host:port")};
+            formatted("{} does not say where rank 0 is: set {}", jaccl ? coordinator : file,
+                      "TBCCL_RENDEZVOUS=host:port")};
   }
   if (jaccl) text = lookup(coordinator);
   HostPort at;
   if (Status s = parse_host_port(text, &at); !s.ok()) {
-    return {tbcclInvalidArgument, fmt::format("{}={}: {}", jaccl ? coordinator : file,
-                                              lookup(jaccl ? coordinator : file), s.text())};
+    return {tbcclInvalidArgument, formatted("{}={}: {}", jaccl ? coordinator : file,
+                                            lookup(jaccl ? coordinator : file), s.text())};
   }
   // The port belongs to MLX.
-  return derived_address(at.host, fmt::format("mlx {}", text), at.port, settings, launch);
+  return derived_address(at.host, formatted("mlx {}", text), at.port, settings, launch);
 }
 
 }  // namespace tbccl::bootstrap

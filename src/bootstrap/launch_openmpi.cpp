@@ -1,6 +1,6 @@
 // Open MPI's mpirun.
-#include <fmt/core.h>
 
+#include "base/formatted.h"
 #include "bootstrap/launch.h"
 
 namespace tbccl::bootstrap {
@@ -19,21 +19,21 @@ Status read_openmpi(const Lookup& lookup, const Settings& settings, Launch* laun
   }
   if (local < launch->size) {
     return {tbcclInvalidArgument,
-            fmt::format("OMPI_COMM_WORLD_LOCAL_SIZE={} of OMPI_COMM_WORLD_SIZE={} ranks are on "
-                        "this host: between hosts Open MPI's variables name no place to meet; type "
-                        "mpirun -n {} -x TBCCL_RENDEZVOUS=HOST:29400 ... with the address of rank "
-                        "0's host and a free port there",
-                        local, launch->size, launch->size)};
+            formatted("OMPI_COMM_WORLD_LOCAL_SIZE={} of OMPI_COMM_WORLD_SIZE={} ranks are on "
+                      "this host: between hosts Open MPI's variables name no place to meet; type "
+                      "mpirun -n {} -x TBCCL_RENDEZVOUS=HOST:29400 ... with the address of rank "
+                      "0's host and a free port there",
+                      local, launch->size, launch->size)};
   }
   for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PRTE_JOBID"}) {
     if (!is_set(lookup, name)) continue;
-    launch->post = fmt::format("openmpi {}", lookup(name));
+    launch->post = formatted("openmpi {}", lookup(name));
     return {};
   }
   return {tbcclInvalidArgument,
-          fmt::format("neither PMIX_NAMESPACE nor OMPI_MCA_ess_base_jobid is set, so the job has "
-                      "no name; type mpirun -n {} -x TBCCL_RENDEZVOUS=127.0.0.1:29400 ...",
-                      launch->size)};
+          formatted("neither PMIX_NAMESPACE nor OMPI_MCA_ess_base_jobid is set, so the job has "
+                    "no name; type mpirun -n {} -x TBCCL_RENDEZVOUS=127.0.0.1:29400 ...",
+                    launch->size)};
 }
 
 }  // namespace tbccl::bootstrap

@@ -1,6 +1,6 @@
 // srun: one step of a Slurm job.
-#include <fmt/core.h>
 
+#include "base/formatted.h"
 #include "bootstrap/launch.h"
 #include "bootstrap/nodelist.h"
 
@@ -26,17 +26,16 @@ Status read_slurm(const Lookup& lookup, const Settings& settings, Launch* launch
   for (const char* name : {job, step, nodes}) {
     if (is_set(lookup, name)) continue;
     return {tbcclInvalidArgument,
-            fmt::format("SLURM_PROCID={} is set, {} is not: start the program with srun, or set "
-                        "TBCCL_RENDEZVOUS=host:port",
-                        launch->rank, name)};
+            formatted("SLURM_PROCID={} is set, {} is not: start the program with srun, or set "
+                      "TBCCL_RENDEZVOUS=host:port",
+                      launch->rank, name)};
   }
   std::string first;
   if (!first_host(lookup(nodes), &first)) {
-    return {
-        tbcclInvalidArgument,
-        fmt::format("{}={:.200} is not a list of hosts (node[1-4,7],other)", nodes, lookup(nodes))};
+    return {tbcclInvalidArgument, formatted("{}={:.200} is not a list of hosts (node[1-4,7],other)",
+                                            nodes, lookup(nodes))};
   }
-  return derived_address(first, fmt::format("slurm {} {}", lookup(job), lookup(step)), 0, settings,
+  return derived_address(first, formatted("slurm {} {}", lookup(job), lookup(step)), 0, settings,
                          launch);
 }
 

@@ -1,6 +1,6 @@
 // torchrun, and everything that sets PyTorch's variables.
-#include <fmt/core.h>
 
+#include "base/formatted.h"
 #include "bootstrap/launch.h"
 
 namespace tbccl::bootstrap {
@@ -11,23 +11,23 @@ Status read_torchrun(const Lookup& lookup, const Settings& settings, Launch* lau
   if (launch->size == 1 || !settings.rendezvous.empty()) return {};
   if (!is_set(lookup, "MASTER_ADDR")) {
     return {tbcclInvalidArgument,
-            fmt::format("RANK={} and WORLD_SIZE={} are set, MASTER_ADDR is not: set it to the host "
-                        "of rank 0, or TBCCL_RENDEZVOUS to host:port",
-                        launch->rank, launch->size)};
+            formatted("RANK={} and WORLD_SIZE={} are set, MASTER_ADDR is not: set it to the host "
+                      "of rank 0, or TBCCL_RENDEZVOUS to host:port",
+                      launch->rank, launch->size)};
   }
   int port = 0;
   if (Status s = read_number(lookup, "MASTER_PORT", 1, 65535, &port); !s.ok()) return s;
   const char* run = lookup("TORCHELASTIC_RUN_ID");
   const char* restart = lookup("TORCHELASTIC_RESTART_COUNT");
   const std::string host = lookup("MASTER_ADDR");
-  const std::string key = fmt::format("torchrun {} {} {}", port, run == nullptr ? "" : run,
-                                      restart == nullptr ? "" : restart);
+  const std::string key = formatted("torchrun {} {} {}", port, run == nullptr ? "" : run,
+                                    restart == nullptr ? "" : restart);
   int local = 0;
   if (is_set(lookup, "LOCAL_WORLD_SIZE")) {
     if (Status s = read_number(lookup, "LOCAL_WORLD_SIZE", 1, 1 << 20, &local); !s.ok()) return s;
     if (local > launch->size) {
       return {tbcclInvalidArgument,
-              fmt::format("LOCAL_WORLD_SIZE={} is above WORLD_SIZE={}", local, launch->size)};
+              formatted("LOCAL_WORLD_SIZE={} is above WORLD_SIZE={}", local, launch->size)};
     }
   }
   if (local == launch->size) {

@@ -1,8 +1,8 @@
 #include "bootstrap/meeting.h"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
+#include "base/formatted.h"
 #include "bootstrap/timer.h"
 #include "bootstrap/unique_id.h"
 #include "topology/host.h"
@@ -43,9 +43,9 @@ void Meeting::begin(std::string where, std::string variable, Done done) {
 }
 
 void Meeting::at_address(const HostPort& where, Done done) {
-  begin(fmt::format("{}:{}",
-                    where.host.find(':') == std::string::npos ? where.host : "[" + where.host + "]",
-                    where.port),
+  begin(formatted("{}:{}",
+                  where.host.find(':') == std::string::npos ? where.host : "[" + where.host + "]",
+                  where.port),
         "TBCCL_RENDEZVOUS is", std::move(done));
   std::error_code error;
   const asio::ip::address literal = asio::ip::make_address(where.host, error);
@@ -120,7 +120,7 @@ void Meeting::resolve(const HostPort& where) {
           return self->dial(order);
         }
         self->name_error_ =
-            fmt::format("the name {} could not be resolved: {}", where.host, error.message());
+            formatted("the name {} could not be resolved: {}", where.host, error.message());
         set_timer(self->retry_, after(kResolveAgain), [self, where] { self->resolve(where); });
       });
 }
@@ -193,7 +193,7 @@ void Meeting::received(Type type, const std::string& payload) {
   Refusal refusal;
   if (type != Type::kRefused || !Refusal::parse(payload, &refusal)) {
     return finish(
-        Status(tbcclRemoteError, fmt::format("what listens at {} broke the protocol", where_)));
+        Status(tbcclRemoteError, formatted("what listens at {} broke the protocol", where_)));
   }
   const auto code =
       refusal.code == 0 ? tbcclInvalidUsage : static_cast<tbcclResult_t>(refusal.code);
@@ -207,7 +207,7 @@ void Meeting::take_table(const std::string& payload) {
       !options_.authenticator.check("tbccl table", nonces_, sealed) ||
       !Table::parse(sealed.body, &table) || table.members.size() != options_.size) {
     return finish(Status(tbcclRemoteError,
-                         fmt::format("what listens at {} sent a table that is not right", where_)));
+                         formatted("what listens at {} sent a table that is not right", where_)));
   }
   result_.table = std::move(table);
   finish({});
@@ -224,14 +224,14 @@ void Meeting::run_out() {
   } else if (root_ != nullptr) {
     text = root_->missing_text();
   } else if (connection_ != nullptr && connection_->open()) {
-    text = fmt::format(
+    text = formatted(
         "rank {} came to {}, but was told nothing within {}; look at the errors of the other ranks",
         options_.rank, where_, seconds_text(options_.limit_ns));
   } else {
     const std::string why = !name_error_.empty() ? name_error_
                             : dialer_ != nullptr ? dialer_->last_error()
                                                  : "";
-    text = fmt::format(
+    text = formatted(
         "rank {} could not reach {} within {} ({}); check that {} is running there, that {} the "
         "same "
         "everywhere and that the port is not filtered",

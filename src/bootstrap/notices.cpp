@@ -1,7 +1,7 @@
 // What is told to everybody: that a rank is gone, has failed, or has said goodbye. Each notice is
 // passed on once, to every neighbour but the one it came from.
-#include <fmt/core.h>
 
+#include "base/formatted.h"
 #include "base/log.h"
 #include "bootstrap/group.h"
 #include "bootstrap/root.h"
@@ -68,12 +68,12 @@ void Group::goodbye(uint64_t deadline_ns, Done done) {
   if (!interrupted_.ok()) return done(interrupted_);
   goodbye_done_ = std::move(done);
   set_timer(goodbye_timer_, deadline_ns, [self = shared_from_this()] {
-    self->finish_goodbye(Status(
-        tbcclTimeout, fmt::format("{} did not say goodbye in time",
-                                  name_ranks(self->options_.size, [&](uint32_t r) {
-                                    const Peer& p = self->peers_[r];
-                                    return r != self->options_.rank && !p.gone && !p.finished;
-                                  }))));
+    self->finish_goodbye(
+        Status(tbcclTimeout, formatted("{} did not say goodbye in time",
+                                       name_ranks(self->options_.size, [&](uint32_t r) {
+                                         const Peer& p = self->peers_[r];
+                                         return r != self->options_.rank && !p.gone && !p.finished;
+                                       }))));
   });
   if (!said_goodbye_) {
     said_goodbye_ = true;

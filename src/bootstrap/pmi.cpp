@@ -1,7 +1,6 @@
 #include "bootstrap/pmi.h"
 
 #include <dlfcn.h>
-#include <fmt/core.h>
 #include <poll.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <system_error>
 
 #include "base/clock.h"
+#include "base/formatted.h"
 #include "base/numbers.h"
 #include "bootstrap/timer.h"
 
@@ -23,9 +23,9 @@ constexpr size_t kShortestValue = 16;  // shorter ones no key-value space has
 
 Status wrong(std::string_view what) {
   return {tbcclSystemError,
-          fmt::format("PMI_FD: {}; set TBCCL_RENDEZVOUS=host:port with mpiexec -genv to do without "
-                      "the launcher",
-                      what)};
+          formatted("PMI_FD: {}; set TBCCL_RENDEZVOUS=host:port with mpiexec -genv to do without "
+                    "the launcher",
+                    what)};
 }
 
 // One conversation. Every request has one answer, in order.
@@ -38,11 +38,11 @@ class Pmi {
     std::string line;
     if (Status s = receive(&line); !s.ok()) return s;
     if (!parse_pmi(line, words) || (*words)["cmd"] != answer) {
-      return wrong(fmt::format("'{:.200}' was answered by '{:.200}'", request, line));
+      return wrong(formatted("'{:.200}' was answered by '{:.200}'", request, line));
     }
     const auto rc = words->find("rc");
     if (rc == words->end() || rc->second == "0") return {};
-    return wrong(fmt::format("'{:.200}' failed: '{:.200}'", request, line));
+    return wrong(formatted("'{:.200}' failed: '{:.200}'", request, line));
   }
 
  private:
@@ -127,7 +127,7 @@ void say_goodbye_at_exit(int file) {
 
 std::string hex(const tbcclUniqueId& id) {
   std::string text;
-  for (const char c : id.internal) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  for (const char c : id.internal) text += formatted("{:02x}", static_cast<unsigned char>(c));
   return text;
 }
 
@@ -157,13 +157,13 @@ Status exchange(Pmi& pmi, unsigned number, const Settings& settings, Launch* lau
   if (!s.ok()) return s;
   const std::string space = words["kvsname"];
   const size_t length = 2 * sizeof launch->where.id.internal;
-  const auto key = [&](size_t i) { return fmt::format("tbccl-{}-{}", number, i); };
+  const auto key = [&](size_t i) { return formatted("tbccl-{}-{}", number, i); };
   if (launch->rank == 0) {
     if (s = make_unique_id(settings, &launch->where.id); !s.ok()) return s;
     const std::string text = hex(launch->where.id);
     for (size_t i = 0; i * part < length; ++i) {
-      s = pmi.ask(fmt::format("cmd=put kvsname={} key={} value={}", space, key(i),
-                              text.substr(i * part, part)),
+      s = pmi.ask(formatted("cmd=put kvsname={} key={} value={}", space, key(i),
+                            text.substr(i * part, part)),
                   "put_result", &words);
       if (!s.ok()) return s;
     }
@@ -172,7 +172,7 @@ Status exchange(Pmi& pmi, unsigned number, const Settings& settings, Launch* lau
   if (launch->rank == 0) return {};
   std::string text;
   for (size_t i = 0; i * part < length; ++i) {
-    s = pmi.ask(fmt::format("cmd=get kvsname={} key={}", space, key(i)), "get_result", &words);
+    s = pmi.ask(formatted("cmd=get kvsname={} key={}", space, key(i)), "get_result", &words);
     if (!s.ok()) return s;
     text += words["value"];
   }

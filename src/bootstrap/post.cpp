@@ -1,7 +1,6 @@
 #include "bootstrap/post.h"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,16 +11,16 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/formatted.h"
 #include "bootstrap/unique_id.h"
 
 namespace tbccl::bootstrap {
 namespace {
 
 Status failed(const char* what, const std::string& path) {
-  return {
-      tbcclSystemError,
-      fmt::format("{} {}: {}; set TMPDIR to a folder of yours, or TBCCL_RENDEZVOUS to host:port",
-                  what, path, std::generic_category().message(errno))};
+  return {tbcclSystemError,
+          formatted("{} {}: {}; set TMPDIR to a folder of yours, or TBCCL_RENDEZVOUS to host:port",
+                    what, path, std::generic_category().message(errno))};
 }
 
 // True if the file is there, ours, and its writer lives.
@@ -42,23 +41,23 @@ bool read_once(const std::string& path, tbcclUniqueId* id) {
 
 Status Post::path(const char* temporary, const std::string& name, std::string* path) {
   const bool given = temporary != nullptr && *temporary != '\0';
-  const std::string folder = fmt::format("{}/tbccl-{}", given ? temporary : "/tmp", geteuid());
+  const std::string folder = formatted("{}/tbccl-{}", given ? temporary : "/tmp", geteuid());
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return failed("making", folder);
   struct stat about {};
   if (lstat(folder.c_str(), &about) != 0) return failed("looking at", folder);
   if (!S_ISDIR(about.st_mode) || about.st_uid != geteuid() || (about.st_mode & 077) != 0) {
     return {tbcclSystemError,
-            fmt::format("{} is not a folder that this user alone may enter; remove it, or set "
-                        "TMPDIR to a folder of yours",
-                        folder)};
+            formatted("{} is not a folder that this user alone may enter; remove it, or set "
+                      "TMPDIR to a folder of yours",
+                      folder)};
   }
-  *path = fmt::format("{}/{:016x}", folder, host_hash(name));
+  *path = formatted("{}/{:016x}", folder, host_hash(name));
   return {};
 }
 
 Status Post::write(const std::string& path, const tbcclUniqueId& id, std::unique_ptr<Post>* post) {
   // Locked and whole before it has its name, so that nobody sees less.
-  const std::string draft = fmt::format("{}.{}", path, getpid());
+  const std::string draft = formatted("{}.{}", path, getpid());
   unlink(draft.c_str());
   const int file = open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) return failed("making", draft);
@@ -78,10 +77,10 @@ Status Post::read(const std::string& path, uint64_t deadline_ns, tbcclUniqueId* 
   while (!read_once(path, id)) {
     if (now_ns() >= deadline_ns) {
       return {tbcclTimeout,
-              fmt::format("rank 0 has not left its address in {}; it did not call "
-                          "tbcclCommInitEnv in time, or has another TMPDIR or another /tmp (a "
-                          "container?): set TBCCL_RENDEZVOUS to host:port there",
-                          path)};
+              formatted("rank 0 has not left its address in {}; it did not call "
+                        "tbcclCommInitEnv in time, or has another TMPDIR or another /tmp (a "
+                        "container?): set TBCCL_RENDEZVOUS to host:port there",
+                        path)};
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

@@ -1,9 +1,8 @@
 #include "bootstrap/root.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 
+#include "base/formatted.h"
 #include "base/log.h"
 #include "bootstrap/timer.h"
 
@@ -14,7 +13,7 @@ constexpr uint32_t kMaxNamed = 16;
 constexpr uint64_t kLinger = 2 * kSecond;  // for members to read what they were sent
 
 std::string who(const Hello& hello) {
-  return fmt::format("process {} on {}", hello.process, hello.name);
+  return formatted("process {} on {}", hello.process, hello.name);
 }
 
 }  // namespace
@@ -29,15 +28,15 @@ std::string name_ranks(uint32_t size, const std::function<bool(uint32_t)>& missi
   std::string text = count == 1 ? "rank " : "ranks ";
   for (size_t i = 0; i < named.size(); ++i) {
     const bool last = i + 1 == named.size() && count <= kMaxNamed;
-    text += fmt::format("{}{}", i == 0 ? "" : last ? " and " : ", ", named[i]);
+    text += formatted("{}{}", i == 0 ? "" : last ? " and " : ", ", named[i]);
   }
-  if (count > kMaxNamed) text += fmt::format(" and {} more", count - kMaxNamed);
+  if (count > kMaxNamed) text += formatted(" and {} more", count - kMaxNamed);
   return text;
 }
 
 std::string seconds_text(uint64_t ns) {
   if (ns >= static_cast<uint64_t>(INT64_MAX)) return "the time allowed";
-  return fmt::format("{:.3g} s", static_cast<double>(ns) / 1e9);
+  return formatted("{:.3g} s", static_cast<double>(ns) / 1e9);
 }
 
 Door::Host Root::host() {
@@ -86,19 +85,19 @@ std::string Root::missing_text() const {
   const auto gave_up = [this](uint32_t r) { return left_.count(r) != 0; };
   std::string text;
   if (options_.size == 0) {
-    text = fmt::format("no rank came to {}", options_.where);
+    text = formatted("no rank came to {}", options_.where);
   } else if (slots_.size() + left_.size() < options_.size) {
-    text = fmt::format("{} of {} did not come to {}", name_ranks(options_.size, absent),
-                       options_.size, options_.where);
+    text = formatted("{} of {} did not come to {}", name_ranks(options_.size, absent),
+                     options_.size, options_.where);
   } else {
-    text = fmt::format("{} of {} did not stay at {} until the others had come",
-                       name_ranks(options_.size, gave_up), options_.size, options_.where);
+    text = formatted("{} of {} did not stay at {} until the others had come",
+                     name_ranks(options_.size, gave_up), options_.size, options_.where);
   }
-  text += fmt::format(
+  text += formatted(
       " within {}; check that every process was started, that {} the same everywhere and that the "
       "port is not filtered",
       seconds_text(options_.limit_ns), options_.variable);
-  if (!turned_away_.empty()) text += fmt::format(" ({})", turned_away_);
+  if (!turned_away_.empty()) text += formatted(" ({})", turned_away_);
   return text;
 }
 
@@ -115,13 +114,13 @@ void Root::enter(Guest guest) {
     const uint32_t others = options_.size;
     options_.size = std::min(others, hello.size);  // more are not waited for
     return mismatch(
-        fmt::format("rank {} ({}) was started for {} ranks, the others for {}; the number of ranks "
-                    "(TBCCL_SIZE) must be the same everywhere",
-                    hello.rank, who(hello), hello.size, others));
+        formatted("rank {} ({}) was started for {} ranks, the others for {}; the number of ranks "
+                  "(TBCCL_SIZE) must be the same everywhere",
+                  hello.rank, who(hello), hello.size, others));
   }
   const auto there = slots_.find(hello.rank);
   if (there != slots_.end() && there->second.hello.instance != hello.instance) {
-    return mismatch(fmt::format(
+    return mismatch(formatted(
         "rank {} came twice: {} and {}; every process needs a rank (TBCCL_RANK) of its own",
         hello.rank, who(there->second.hello), who(hello)));
   }

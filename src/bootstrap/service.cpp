@@ -9,6 +9,7 @@
 #include <exception>
 #include <system_error>
 
+#include "base/formatted.h"
 #include "base/log.h"
 #include "topology/placement.h"
 
@@ -72,7 +73,7 @@ Status Service::acquire(std::shared_ptr<Service>* out) {
     *out = std::shared_ptr<Service>(service.release(), &Service::release);
   } catch (const std::exception& e) {
     return Status(tbcclSystemError,
-                  fmt::format("the control thread could not be started: {}", e.what()));
+                  formatted("the control thread could not be started: {}", e.what()));
   }
   r.current = *out;
   return {};

@@ -1,10 +1,9 @@
 #include "bootstrap/unique_id.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstring>
 
+#include "base/formatted.h"
 #include "base/log.h"
 #include "bootstrap/address.h"
 #include "bootstrap/control.h"
@@ -104,8 +103,8 @@ Status make_unique_id(const Settings& settings, tbcclUniqueId* id) {
   options.limit_ns = settings.connect_timeout_ns;
   options.late_ns = settings.connect_timeout_ns;
   options.deadline_ns = after(settings.connect_timeout_ns);
-  options.where = fmt::format("the process that made the unique id (process {} on {})", getpid(),
-                              topology::host_name());
+  options.where = formatted("the process that made the unique id (process {} on {})", getpid(),
+                            topology::host_name());
   options.variable = "the id is";
   Status status;
   service->run([&] {

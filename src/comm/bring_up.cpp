@@ -1,6 +1,5 @@
 #include "comm/bring_up.h"
 
-#include <fmt/core.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "base/formatted.h"
 #include "base/log.h"
 #include "comm/wire.h"
 #include "selection/tuning.h"
@@ -33,12 +33,12 @@ Status read_file(const char* what, const std::string& path, std::string* text) {
   std::ostringstream content;
   if (!file || !(content << file.rdbuf())) {
     return {tbcclInvalidArgument,
-            fmt::format("{}: cannot read {}; check the path and its permissions", what, path)};
+            formatted("{}: cannot read {}; check the path and its permissions", what, path)};
   }
   *text = content.str();
   if (text->size() > kMaxFileBytes) {
-    return {tbcclInvalidArgument, fmt::format("{}: {} has {} bytes; such a file has at most 1 MiB",
-                                              what, path, text->size())};
+    return {tbcclInvalidArgument, formatted("{}: {} has {} bytes; such a file has at most 1 MiB",
+                                            what, path, text->size())};
   }
   return {};
 }
@@ -51,8 +51,8 @@ Status allows(const std::string& list, const std::string& name, bool* allowed) {
   for (std::string item; std::getline(items, item, ',');) {
     if (item != "tcp" && item != "shm" && item != "verbs") {
       return {tbcclInvalidArgument,
-              fmt::format("TBCCL_TRANSPORT={}: '{}' is not a transport; there are tcp, shm, verbs",
-                          list, item)};
+              formatted("TBCCL_TRANSPORT={}: '{}' is not a transport; there are tcp, shm, verbs",
+                        list, item)};
     }
     named = named || item == name;
   }
@@ -114,8 +114,8 @@ Status BringUp::introduce() {
   if (Status status = allows(settings.transports, "shm", &shm); !status.ok()) return status;
   if (!tcp && !shm && c_.size_ > 1) {
     return {tbcclInvalidArgument,
-            fmt::format("TBCCL_TRANSPORT={} leaves no transport: this build has tcp and shm",
-                        settings.transports)};
+            formatted("TBCCL_TRANSPORT={} leaves no transport: this build has tcp and shm",
+                      settings.transports)};
   }
   if (Status status = selection::check_overrides(settings.algorithms); !status.ok()) return status;
   if (!settings.cabling.empty()) {
@@ -164,9 +164,9 @@ Status BringUp::introduce() {
     const bool tuner = reader.number() != 0;
     if (!reader.finished() || version != kIntroductionVersion) {
       return {tbcclInvalidUsage,
-              fmt::format("rank {} runs another version of tbccl; install the same one on every "
-                          "host",
-                          rank)};
+              formatted("rank {} runs another version of tbccl; install the same one on every "
+                        "host",
+                        rank)};
     }
     const auto known = std::find(hosts_.begin(), hosts_.end(), host);
     basis.host.push_back(known == hosts_.end() ? rank
@@ -227,7 +227,7 @@ Status BringUp::make_lane() {
   lane.settings = c_.settings_;
   lane.runnable_ranks = static_cast<int>(
       std::count(hosts_.begin(), hosts_.end(), hosts_[static_cast<size_t>(c_.rank_)]));
-  lane.name = fmt::format("rank {}", c_.rank_);
+  lane.name = formatted("rank {}", c_.rank_);
   const auto index = static_cast<int>(
       std::count(hosts_.begin(), hosts_.begin() + c_.rank_, hosts_[static_cast<size_t>(c_.rank_)]));
   lane.worker_started = [index, count = lane.runnable_ranks] {
@@ -302,10 +302,10 @@ Status BringUp::check_transports(bool (BringUp::*share)(int, int) const) const {
       const bool network = tcp_[static_cast<size_t>(a)] && tcp_[static_cast<size_t>(b)];
       if (network || (this->*share)(a, b)) continue;
       return {tbcclInvalidArgument,
-              fmt::format("ranks {} and {} have no transport in common: allow tcp on both "
-                          "(TBCCL_TRANSPORT), or shm if they are on one host, belong to one user "
-                          "and can make shared memory",
-                          b, a)};
+              formatted("ranks {} and {} have no transport in common: allow tcp on both "
+                        "(TBCCL_TRANSPORT), or shm if they are on one host, belong to one user "
+                        "and can make shared memory",
+                        b, a)};
     }
   }
   return {};
@@ -353,7 +353,7 @@ Status BringUp::listen() {
       listeners_[rank].push_back(std::move(listener));
     }
     if (!reader.finished() || count == 0) {
-      return {tbcclInternalError, fmt::format("rank {} sent a malformed list of listeners", rank)};
+      return {tbcclInternalError, formatted("rank {} sent a malformed list of listeners", rank)};
     }
   }
   return {};
@@ -391,7 +391,7 @@ Status BringUp::add_trunks(link::Links& links, int peer) {
                                        [&](const Listener& l) { return l.address == remote; });
     if (listener != theirs.end()) trunk.handle = listener->handle;
     trunk.rate = cable.rate;
-    trunk.name = fmt::format("tcp {}-{}", local, remote);
+    trunk.name = formatted("tcp {}-{}", local, remote);
     if (Status status = links.add_trunk(trunk); !status.ok()) return status;
   }
   if (!cables_.empty() && !joined) uncabled_.push_back(peer);
@@ -402,7 +402,7 @@ Status BringUp::add_trunks(link::Links& links, int peer) {
   network.local_address = mine_[0].address;
   network.handle = theirs[0].handle;
   network.striped = !joined;
-  network.name = fmt::format("tcp {}-{}", mine_[0].address, theirs[0].address);
+  network.name = formatted("tcp {}-{}", mine_[0].address, theirs[0].address);
   return links.add_trunk(network);
 }
 
@@ -432,18 +432,18 @@ Status BringUp::connect() {
   f_.lane_->with_links([&](link::Links& links) {
     for (int peer = 0; peer < c_.size_; ++peer) {
       if (peer == c_.rank_) continue;
-      if (!links.connected(peer)) missing += fmt::format("; {}", links.describe(peer));
+      if (!links.connected(peer)) missing += formatted("; {}", links.describe(peer));
       for (const link::TrunkCounters& t : links.counters()) {
-        if (t.peer == peer && !t.up) slow += fmt::format("; {}", links.describe(peer));
+        if (t.peer == peer && !t.up) slow += formatted("; {}", links.describe(peer));
       }
     }
   });
   if (!missing.empty()) {
-    return {tbcclRemoteError,
-            fmt::format("rank {} could not connect within {:.0f} s{}; check that these addresses "
-                        "reach each other and that no firewall is between them",
-                        c_.rank_, static_cast<double>(c_.settings_.connect_timeout_ns) * 1e-9,
-                        missing)};
+    return {
+        tbcclRemoteError,
+        formatted("rank {} could not connect within {:.0f} s{}; check that these addresses "
+                  "reach each other and that no firewall is between them",
+                  c_.rank_, static_cast<double>(c_.settings_.connect_timeout_ns) * 1e-9, missing)};
   }
   log::warn("rank {}: going on without some trunks{}", c_.rank_, slow);
   return {};
@@ -468,8 +468,8 @@ Status Communicator::create(int rank, int size, const bootstrap::MeetingPoint& w
                             const Settings& settings, std::unique_ptr<Communicator>* communicator) {
   if (size < 1 || rank < 0 || rank >= size) {
     return {tbcclInvalidArgument,
-            fmt::format("rank {} of {} ranks: ranks are 0 to size - 1, and there is at least one",
-                        rank, size)};
+            formatted("rank {} of {} ranks: ranks are 0 to size - 1, and there is at least one",
+                      rank, size)};
   }
   std::vector<int> members(static_cast<size_t>(size));
   std::iota(members.begin(), members.end(), 0);

@@ -1,11 +1,10 @@
 #include "comm/buffers.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "base/formatted.h"
 #include "reduce/reduce.h"
 
 namespace tbccl::comm {
@@ -32,7 +31,7 @@ struct Side {
 Status read_side(const Side& side, const char* name, uint64_t most, std::vector<uint64_t>* counts,
                  std::vector<uint64_t>* places) {
   if (side.array && side.window.count > 0 && side.counts == nullptr) {
-    return bad(fmt::format("{}: {}counts is NULL", name, side.numbers));
+    return bad(formatted("{}: {}counts is NULL", name, side.numbers));
   }
   uint64_t next = 0;
   for (int32_t k = 0; k < side.window.count; ++k) {
@@ -41,9 +40,9 @@ Status read_side(const Side& side, const char* name, uint64_t most, std::vector<
     const uint64_t place = side.array && side.places != nullptr ? side.places[k] : next;
     if (count > most || place > most - count) {
       return bad(
-          fmt::format("{}: block {} of {}, {} elements from element {} on, does not fit into "
-                      "memory",
-                      name, k, side.name, count, place));
+          formatted("{}: block {} of {}, {} elements from element {} on, does not fit into "
+                    "memory",
+                    name, k, side.name, count, place));
     }
     (*counts)[block] = count;
     (*places)[block] = place;
@@ -64,8 +63,8 @@ Status check_disjoint(const Side& side, const char* name, const Blocks& blocks) 
   std::sort(ranges.begin(), ranges.end());
   for (size_t i = 1; i < ranges.size(); ++i) {
     if (ranges[i].first < ranges[i - 1].second) {
-      return bad(fmt::format("{}: two blocks of {} share element {}: check {}displs", name,
-                             side.name, ranges[i].first, side.numbers));
+      return bad(formatted("{}: two blocks of {} share element {}: check {}displs", name, side.name,
+                           ranges[i].first, side.numbers));
     }
   }
   return {};
@@ -85,10 +84,10 @@ uint64_t extent(const Window& window, const std::vector<uint64_t>& counts,
 Status check_own(const Operation& o, const char* name, int rank, uint64_t mine, uint64_t listed) {
   if (mine == listed) return {};
   return bad(
-      fmt::format("{}: this is rank {}, whose block has {} elements in one buffer and {} in "
-                  "the other",
-                  name, rank, o.send_counts == nullptr ? mine : listed,
-                  o.send_counts == nullptr ? listed : mine));
+      formatted("{}: this is rank {}, whose block has {} elements in one buffer and {} in "
+                "the other",
+                name, rank, o.send_counts == nullptr ? mine : listed,
+                o.send_counts == nullptr ? listed : mine));
 }
 
 Status read_blocks(const Operation& o, const char* name, int rank, const Shape& shape,
@@ -175,16 +174,16 @@ Status read_buffers(const Operation& o, const char* name, int rank, int size, Bu
   } else {
     const auto widest = static_cast<uint64_t>(schedule::vector_blocks(o.operation, size));
     if (o.count > most / widest) {
-      return bad(fmt::format("{}: {} elements of {} bytes do not fit into memory", name, o.count,
-                             element));
+      return bad(
+          formatted("{}: {} elements of {} bytes do not fit into memory", name, o.count, element));
     }
     buffers->read = static_cast<uint64_t>(shape.input.count) * o.count * element;
     buffers->written = static_cast<uint64_t>(shape.output.count) * o.count * element;
   }
   const bool no_input = buffers->read > 0 && o.input == nullptr;
   if (no_input || (buffers->written > 0 && o.output == nullptr)) {
-    return bad(fmt::format("{}: {} is NULL and count is {}", name,
-                           o.output == nullptr ? "recvbuff" : "sendbuff", o.count));
+    return bad(formatted("{}: {} is NULL and count is {}", name,
+                         o.output == nullptr ? "recvbuff" : "sendbuff", o.count));
   }
   const Shared common = shared(o, shape, buffers->blocks.get(), element);
   const bool meets = common.exists && buffers->read > 0 && buffers->written > 0 &&
@@ -193,8 +192,8 @@ Status read_buffers(const Operation& o, const char* name, int rank, int size, Bu
   buffers->in_place = meets && common.same_blocks;
   if (!buffers->in_place && overlap(o.input, buffers->read, o.output, buffers->written)) {
     const bool equal = shape.input.count == shape.output.count;
-    return bad(fmt::format("{}: sendbuff and recvbuff overlap without being {}", name,
-                           equal ? "equal" : "in place (the own block at its place)"));
+    return bad(formatted("{}: sendbuff and recvbuff overlap without being {}", name,
+                         equal ? "equal" : "in place (the own block at its place)"));
   }
   return {};
 }

@@ -1,13 +1,12 @@
 // The life of a communicator. What it makes of other ranks' call records is in records.cpp.
 #include "comm/communicator.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <thread>
 
+#include "base/formatted.h"
 #include "base/log.h"
 
 namespace tbccl::comm {
@@ -41,9 +40,9 @@ std::string Communicator::title() const {
 Status Communicator::usable() const {
   if (finalized_.load(std::memory_order_acquire)) {
     return {tbcclInvalidUsage,
-            fmt::format("rank {} of {} has finalized this communicator; only tbcclCommDestroy is "
-                        "left",
-                        rank_, size_)};
+            formatted("rank {} of {} has finalized this communicator; only tbcclCommDestroy is "
+                      "left",
+                      rank_, size_)};
   }
   return state();
 }
@@ -88,7 +87,7 @@ Status Communicator::others_left(uint64_t limit) {
     if (answer->missing.empty()) return {};
     if (now_ns() >= limit) {
       return {tbcclTimeout,
-              fmt::format("{} did not finalize {} in time", list_ranks(answer->missing), title())};
+              formatted("{} did not finalize {} in time", list_ranks(answer->missing), title())};
     }
     std::this_thread::sleep_for(std::chrono::nanoseconds(pause));
   }
@@ -109,8 +108,8 @@ void Communicator::leave() {
     // Nobody else would end these operations before their own deadlines, and they may have none.
     lane().fail(channel_,
                 Status(tbcclInvalidUsage,
-                       fmt::format("rank {} destroyed {} while operations were outstanding: {}",
-                                   rank_, title(), status.text())));
+                       formatted("rank {} destroyed {} while operations were outstanding: {}",
+                                 rank_, title(), status.text())));
   }
   left_.store(true);
   counted_ = false;
@@ -124,15 +123,14 @@ void Communicator::leave() {
 }
 
 void Communicator::abort() {
-  end_calls(
-      Status(tbcclAborted, fmt::format("rank {} aborted {} (tbcclCommAbort)", rank_, title())));
+  end_calls(Status(tbcclAborted, formatted("rank {} aborted {} (tbcclCommAbort)", rank_, title())));
 }
 
 void Communicator::evict() {
   end_calls(
-      Status(tbcclInvalidUsage, fmt::format("{} was destroyed while rank {}'s thread was inside a "
-                                            "call; let every call return before tbcclCommDestroy",
-                                            title(), rank_)));
+      Status(tbcclInvalidUsage, formatted("{} was destroyed while rank {}'s thread was inside a "
+                                          "call; let every call return before tbcclCommDestroy",
+                                          title(), rank_)));
 }
 
 void Communicator::end_calls(const Status& cause) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/formatted.h"
 #include "base/log.h"
 #include "comm/communicator.h"
 
@@ -116,11 +117,10 @@ void Family::peer_failed(int rank, uint32_t comm, const Status& cause) {
                                cause.code() == tbcclRemoteError;
   const int member = communicator == nullptr ? rank : communicator->member_of(rank);
   if (member < 0) return;
-  const Status told(
-      same_everywhere ? cause.code() : tbcclRemoteError,
-      fmt::format("rank {} broke {}: {}", member,
-                  communicator == nullptr ? "the communicator" : communicator->title(),
-                  cause.text()));
+  const Status told(same_everywhere ? cause.code() : tbcclRemoteError,
+                    formatted("rank {} broke {}: {}", member,
+                              communicator == nullptr ? "the communicator" : communicator->title(),
+                              cause.text()));
   if (comm == kFirstCommunicator && early_failure_.ok()) early_failure_ = told;
   if (serving_ && communicator != nullptr) communicator->told(told);
 }

@@ -1,8 +1,8 @@
 #include "comm/operators.h"
 
-#include <fmt/core.h>
-
 #include <cstring>
+
+#include "base/formatted.h"
 
 namespace tbccl::comm {
 
@@ -19,8 +19,8 @@ Status Operators::add(const reduce::Reduction& reduction, tbcclRedOp_t* op) {
 Status Operators::add_scaled(tbcclDataType_t type, const void* scalar, tbcclRedOp_t* op) {
   if (reduce::size_of(type) == 0 || type == tbcclBool) {
     return {tbcclInvalidArgument,
-            fmt::format("a pre-multiplied sum needs a numeric type, not type {}",
-                        static_cast<int>(type))};
+            formatted("a pre-multiplied sum needs a numeric type, not type {}",
+                      static_cast<int>(type))};
   }
   reduce::Reduction reduction;
   reduction.type = type;
@@ -43,8 +43,8 @@ Status Operators::remove(tbcclRedOp_t op) {
   std::lock_guard<std::mutex> hold(lock_);
   if (made_.erase(op) == 0) {
     return {tbcclInvalidArgument,
-            fmt::format("operator {} was not made on this communicator, or was destroyed already",
-                        static_cast<int>(op))};
+            formatted("operator {} was not made on this communicator, or was destroyed already",
+                      static_cast<int>(op))};
   }
   return {};
 }
@@ -52,14 +52,14 @@ Status Operators::remove(tbcclRedOp_t op) {
 Status Operators::find(tbcclDataType_t type, tbcclRedOp_t op, int ranks,
                        reduce::Reduction* reduction) {
   if (reduce::size_of(type) == 0) {
-    return {tbcclInvalidArgument, fmt::format("{} is not a data type", static_cast<int>(type))};
+    return {tbcclInvalidArgument, formatted("{} is not a data type", static_cast<int>(type))};
   }
   if (op < tbcclRedOpDynamic) {
     if (!reduce::legal(type, op)) {
       return {tbcclInvalidArgument,
-              fmt::format("operator {} ({}) is not defined on {}; see the list of legal pairs in "
-                          "tbccl.h",
-                          reduce::name_of(op), static_cast<int>(op), reduce::name_of(type))};
+              formatted("operator {} ({}) is not defined on {}; see the list of legal pairs in "
+                        "tbccl.h",
+                        reduce::name_of(op), static_cast<int>(op), reduce::name_of(type))};
     }
     reduction->type = type;
     reduction->op = op;
@@ -70,13 +70,13 @@ Status Operators::find(tbcclDataType_t type, tbcclRedOp_t op, int ranks,
   const auto found = made_.find(op);
   if (found == made_.end()) {
     return {tbcclInvalidArgument,
-            fmt::format("operator {} was not made on this communicator, or was destroyed already",
-                        static_cast<int>(op))};
+            formatted("operator {} was not made on this communicator, or was destroyed already",
+                      static_cast<int>(op))};
   }
   if (found->second.scaled && found->second.type != type) {
     return {tbcclInvalidArgument,
-            fmt::format("this pre-multiplied sum was made for {}, the call is on {}",
-                        reduce::name_of(found->second.type), reduce::name_of(type))};
+            formatted("this pre-multiplied sum was made for {}, the call is on {}",
+                      reduce::name_of(found->second.type), reduce::name_of(type))};
   }
   *reduction = found->second;
   reduction->type = type;

@@ -1,8 +1,8 @@
 // From what a caller asks for to what the engine carries out: checks, fingerprint, plan.
-#include <fmt/core.h>
 
 #include <algorithm>
 
+#include "base/formatted.h"
 #include "base/hash.h"
 #include "comm/buffers.h"
 #include "comm/communicator.h"
@@ -54,21 +54,21 @@ const Name& name_of(const engine::Call& call) {
 
 std::string describe_message(const engine::Call& call, const char* type) {
   if (call.kind == engine::RequestKind::kSendRecv) {
-    return fmt::format("{}({} to rank {}, {} from rank {}, {}, tag {})", call.operation,
-                       call.send_count, call.to, call.count, call.peer, type, call.tag);
+    return formatted("{}({} to rank {}, {} from rank {}, {}, tag {})", call.operation,
+                     call.send_count, call.to, call.count, call.peer, type, call.tag);
   }
-  return fmt::format("{}(count {}, {}, {} {}, tag {})", call.operation, call.count, type,
-                     call.kind == engine::RequestKind::kSend ? "to rank" : "from rank", call.peer,
-                     call.tag);
+  return formatted("{}(count {}, {}, {} {}, tag {})", call.operation, call.count, type,
+                   call.kind == engine::RequestKind::kSend ? "to rank" : "from rank", call.peer,
+                   call.tag);
 }
 
 // Of a v-form: all that this rank has of them.
 std::string counts_text(const engine::Call& call) {
-  if (call.blocks == nullptr) return fmt::format("count {}", call.count);
+  if (call.blocks == nullptr) return formatted("count {}", call.count);
   constexpr size_t kMost = 8;
   std::string text = "counts";
   const auto& counts = call.blocks->counts;
-  for (size_t i = 0; i < counts.size() && i < kMost; ++i) text += fmt::format(" {}", counts[i]);
+  for (size_t i = 0; i < counts.size() && i < kMost; ++i) text += formatted(" {}", counts[i]);
   return counts.size() > kMost ? text + " ..." : text;
 }
 
@@ -79,14 +79,14 @@ std::string describe_call(const engine::Call& call) {
   const std::string& algorithm = call.plan->schedule.algorithm;
   const Name& name = name_of(call);
   if (name.operation == tbcclOpBarrier) return "barrier()";
-  std::string text = fmt::format("{}({}, {}", call.operation, counts_text(call), type);
+  std::string text = formatted("{}({}, {}", call.operation, counts_text(call), type);
   if (schedule::reduces(name.operation)) {
-    text += fmt::format(", {}", r.user != nullptr ? "user function"
-                                : r.scaled        ? "mulsum"
-                                                  : reduce::name_of(r.op));
+    text += formatted(", {}", r.user != nullptr ? "user function"
+                              : r.scaled        ? "mulsum"
+                                                : reduce::name_of(r.op));
   }
-  if (name.rooted) text += fmt::format(", root {}", call.peer);
-  return text + fmt::format("; {})", algorithm);
+  if (name.rooted) text += formatted(", root {}", call.peer);
+  return text + formatted("; {})", algorithm);
 }
 
 Status bad(std::string text) { return {tbcclInvalidArgument, std::move(text)}; }
@@ -136,16 +136,16 @@ Status Communicator::prepare(const Operation& operation, engine::Call* call) {
   if (memo_.recall(operation, call)) return {};
   const Name* const known = find_name(operation.operation);
   if (known == nullptr) {
-    return bad(fmt::format("{} is not an operation", static_cast<int>(operation.operation)));
+    return bad(formatted("{} is not an operation", static_cast<int>(operation.operation)));
   }
   const char* const name = known->text;
   const uint32_t element = reduce::size_of(operation.type);
   if (element == 0) {
-    return bad(fmt::format("{}: {} is not a data type", name, static_cast<int>(operation.type)));
+    return bad(formatted("{}: {} is not a data type", name, static_cast<int>(operation.type)));
   }
   if (std::max(operation.count, operation.receive_count) > PTRDIFF_MAX / element) {
-    return bad(fmt::format("{}: {} elements of {} bytes do not fit into memory", name,
-                           std::max(operation.count, operation.receive_count), element));
+    return bad(formatted("{}: {} elements of {} bytes do not fit into memory", name,
+                         std::max(operation.count, operation.receive_count), element));
   }
   call->operation = name;
   call->count = operation.count;
@@ -166,10 +166,10 @@ Status Communicator::prepare(const Operation& operation, engine::Call* call) {
 
 Status Communicator::check_peer(const Operation& operation, const char* name, int peer, bool any) {
   if (!any && (peer < 0 || peer >= size_)) {
-    return bad(fmt::format("{}: peer {} is not a rank of this communicator (0 to {})", name, peer,
-                           size_ - 1));
+    return bad(formatted("{}: peer {} is not a rank of this communicator (0 to {})", name, peer,
+                         size_ - 1));
   }
-  if (operation.tag < 0) return bad(fmt::format("{}: tag {} is negative", name, operation.tag));
+  if (operation.tag < 0) return bad(formatted("{}: tag {} is negative", name, operation.tag));
   return {};
 }
 
@@ -190,14 +190,14 @@ Status Communicator::prepare_send_receive(const Operation& o, engine::Call* call
   const uint64_t element = reduce::size_of(o.type);
   const uint64_t sent = o.count * element, received = o.receive_count * element;
   if ((sent > 0 && o.input == nullptr) || (received > 0 && o.output == nullptr)) {
-    return bad(fmt::format("{}: {} is NULL and its count is not zero", call->operation,
-                           received > 0 && o.output == nullptr ? "recvbuff" : "sendbuff"));
+    return bad(formatted("{}: {} is NULL and its count is not zero", call->operation,
+                         received > 0 && o.output == nullptr ? "recvbuff" : "sendbuff"));
   }
   if (sent > 0 && received > 0) {
     const auto x = reinterpret_cast<uintptr_t>(o.input);
     const auto y = reinterpret_cast<uintptr_t>(o.output);
     if (x < y ? y - x < sent : x - y < received) {
-      return bad(fmt::format("{}: sendbuff and recvbuff overlap", call->operation));
+      return bad(formatted("{}: sendbuff and recvbuff overlap", call->operation));
     }
   }
   call->kind = engine::RequestKind::kSendRecv;
@@ -221,7 +221,7 @@ Status Communicator::prepare_message(const Operation& operation, engine::Call* c
   const void* buffer = sends ? operation.input : operation.output;
   if (buffer == nullptr && operation.count > 0) {
     return bad(
-        fmt::format("{}: the buffer is NULL and count is {}", call->operation, operation.count));
+        formatted("{}: the buffer is NULL and count is {}", call->operation, operation.count));
   }
   call->kind = sends ? engine::RequestKind::kSend : engine::RequestKind::kRecv;
   call->peer = operation.root;
@@ -234,8 +234,8 @@ Status Communicator::prepare_message(const Operation& operation, engine::Call* c
 Status Communicator::prepare_collective(const Operation& operation, engine::Call* call) {
   const Name& name = name_of(*call);
   if (name.rooted && (operation.root < 0 || operation.root >= size_)) {
-    return bad(fmt::format("{}: root {} is not a rank of this communicator (0 to {})", name.text,
-                           operation.root, size_ - 1));
+    return bad(formatted("{}: root {} is not a rank of this communicator (0 to {})", name.text,
+                         operation.root, size_ - 1));
   }
   Buffers buffers;
   if (Status s = read_buffers(operation, name.text, rank_, size_, &buffers); !s.ok()) return s;
@@ -246,7 +246,7 @@ Status Communicator::prepare_collective(const Operation& operation, engine::Call
   } else if (Status status = operators_.find(operation.type, operation.op,
                                              contributors(operation.operation), &call->reduction);
              !status.ok()) {
-    return {status.code(), fmt::format("{}: {}", call->operation, status.text())};
+    return {status.code(), formatted("{}: {}", call->operation, status.text())};
   }
   call->blocks = buffers.blocks;
   // Ranks that do not all know all lengths take the same algorithm whatever they know.

@@ -1,7 +1,6 @@
 #include "comm/rates.h"
 
-#include <fmt/core.h>
-
+#include "base/formatted.h"
 #include "base/log.h"
 
 namespace tbccl::comm {
@@ -9,7 +8,7 @@ namespace {
 
 // Bytes per nanosecond are gigabytes per second.
 std::string rate_text(double rate) {
-  return rate < 1 ? fmt::format("{:.3g} MB/s", rate * 1e3) : fmt::format("{:.3g} GB/s", rate);
+  return rate < 1 ? formatted("{:.3g} MB/s", rate * 1e3) : formatted("{:.3g} GB/s", rate);
 }
 
 }  // namespace
@@ -28,7 +27,7 @@ std::vector<RateRemark> RateWatch::remarks(const std::vector<link::TrunkCounters
     if (trunk.rate <= expected * kRatio && trunk.rate * kRatio >= expected) continue;
     told_.insert({trunk.peer, trunk.id});
     const char* const how = trunk.rate < expected ? "less" : "more";
-    std::string text = fmt::format(
+    std::string text = formatted(
         "rank {}: trunk {} to rank {} carries {}, {} than the {} that algorithms are chosen by",
         rank_, trunk.name, trunk.peer, rate_text(trunk.rate), how, rate_text(expected));
     text += stated ? "; correct its rate in the cabling file, or look for what slows it"

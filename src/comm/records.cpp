@@ -1,9 +1,9 @@
 // What other ranks are doing: asked where calls stall, differ or run out of time.
-#include <fmt/core.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "base/formatted.h"
 #include "base/log.h"
 #include "comm/communicator.h"
 
@@ -21,7 +21,7 @@ constexpr size_t kRanksTold = 16;
 }  // namespace
 
 std::string list_ranks(const std::vector<int>& ranks) {
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+  return formatted("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
 int Communicator::member_of(int family_rank) const {
@@ -65,7 +65,7 @@ void Communicator::mismatched(const engine::CallRecord& mine, int rank, const St
     for (const bootstrap::PeerRecord& other : others) {
       if (!found.ok() || other.rank != rank || other.text.empty()) continue;
       found =
-          Status(cause.code(), fmt::format("{}; rank {} is in {}", cause.text(), rank, other.text));
+          Status(cause.code(), formatted("{}; rank {} is in {}", cause.text(), rank, other.text));
     }
     c.lane().fail(c.channel_, found.ok() ? cause : found);
   });
@@ -130,20 +130,20 @@ std::string Communicator::note_doing(const engine::CallRecord& mine,
                                  [&](const auto& other) { return other.rank == order[i]; });
     text += text.empty() ? "" : "; ";
     if (has_left(order[i], others)) {
-      text += fmt::format("rank {} has left", order[i]);
+      text += formatted("rank {} has left", order[i]);
     } else if (of == others.end() || !of->answered) {
-      text += fmt::format("rank {} does not answer", order[i]);
+      text += formatted("rank {} does not answer", order[i]);
     } else if (of->text.empty()) {
-      text += fmt::format("rank {} is in no call", order[i]);
+      text += formatted("rank {} is in no call", order[i]);
     } else {
-      text += fmt::format("rank {} is in {}", order[i], of->text);
-      if (of->number > 0) text += fmt::format(", operation {}", of->number);
+      text += formatted("rank {} is in {}", order[i], of->text);
+      if (of->number > 0) text += formatted(", operation {}", of->number);
       if (!of->waiting_for.empty()) {
-        text += fmt::format(", and waits for {}", list_ranks(of->waiting_for));
+        text += formatted(", and waits for {}", list_ranks(of->waiting_for));
       }
     }
   }
-  if (order.size() > kRanksTold) text += fmt::format("; and {} more", order.size() - kRanksTold);
+  if (order.size() > kRanksTold) text += formatted("; and {} more", order.size() - kRanksTold);
   std::lock_guard<std::mutex> hold(doing_lock_);
   doing_ = Doing{mine.number, mine.text, text, now_ns()};
   return text;
@@ -172,10 +172,10 @@ Status Communicator::compare(const engine::CallRecord& mine,
       continue;
     }
     return {tbcclInvalidUsage,
-            fmt::format("ranks disagree about operation {}: rank {} called {}, rank {} called {}; "
-                        "every rank must issue the same operations in the same order with the "
-                        "same arguments",
-                        mine.number, rank_, mine.text, other.rank, other.text)};
+            formatted("ranks disagree about operation {}: rank {} called {}, rank {} called {}; "
+                      "every rank must issue the same operations in the same order with the "
+                      "same arguments",
+                      mine.number, rank_, mine.text, other.rank, other.text)};
   }
   std::vector<int> left;
   for (int rank : mine.waiting_for) {
@@ -187,9 +187,9 @@ Status Communicator::compare(const engine::CallRecord& mine,
   if (mine.number == 0 && left.size() < mine.waiting_for.size()) return {};
   const std::string who = list_ranks(left);
   return {tbcclRemoteError,
-          fmt::format("rank {} waits for {} in {}, and {} left (finalized or destroyed {}) "
-                      "without making this call",
-                      rank_, who, mine.text, who, title())};
+          formatted("rank {} waits for {} in {}, and {} left (finalized or destroyed {}) "
+                    "without making this call",
+                    rank_, who, mine.text, who, title())};
 }
 
 }  // namespace tbccl::comm

@@ -1,9 +1,8 @@
 #include "comm/split.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 
+#include "base/formatted.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "selection/selection.h"
@@ -70,9 +69,9 @@ Status Split::wish_for(const SplitWish& wish) {
   mine_.turn = parent_.family_->next_turn();
   if (wish.color < 0 && wish.color != TBCCL_NOCOLOR) {
     return {tbcclInvalidArgument,
-            fmt::format("colour {} is negative; ranks that are in no new communicator give "
-                        "TBCCL_NOCOLOR",
-                        wish.color)};
+            formatted("colour {} is negative; ranks that are in no new communicator give "
+                      "TBCCL_NOCOLOR",
+                      wish.color)};
   }
   // What the parent agreed on, not what this rank's environment says.
   const schedule::Basis& basis = parent_.basis_;
@@ -89,13 +88,13 @@ Status Split::wish_for(const SplitWish& wish) {
   }
   if (Status status = selection::check_overrides(settings_.algorithms); !status.ok()) return status;
   if (settings_.algorithms.size() > kMostText) {
-    return {tbcclInvalidArgument, fmt::format("algorithms has {} bytes; at most {} are possible",
-                                              settings_.algorithms.size(), kMostText)};
+    return {tbcclInvalidArgument, formatted("algorithms has {} bytes; at most {} are possible",
+                                            settings_.algorithms.size(), kMostText)};
   }
   if (parent_.family_->members() >= Family::kMost) {
     return {tbcclSystemError,
-            fmt::format("{} communicators share these links; destroy some that are not needed",
-                        Family::kMost)};
+            formatted("{} communicators share these links; destroy some that are not needed",
+                      Family::kMost)};
   }
   mine_.deterministic = settings_.deterministic;
   mine_.text = static_cast<uint32_t>(settings_.algorithms.size());
@@ -187,9 +186,9 @@ Status Split::tell() {
     wish.deterministic = (flags & kDeterministic) != 0;
     if (wish.refused) {
       return {tbcclInvalidArgument,
-              fmt::format("rank {} refused its arguments, so that nobody has a new communicator; "
-                          "its own error says why",
-                          rank)};
+              formatted("rank {} refused its arguments, so that nobody has a new communicator; "
+                        "its own error says why",
+                        rank)};
     }
     colors.push_back(wish.color);
     keys.push_back(wish.key);
@@ -304,9 +303,9 @@ Status Split::agree(const Status& made, Communicator* child) {
   if (!made.ok()) return made;
   for (size_t rank = 0; rank < words.size(); ++rank) {
     if ((words[rank] & kFailed) == 0) continue;
-    return {tbcclSystemError, fmt::format("rank {} could not make its new communicator, so that "
-                                          "nobody has one; its own error says why",
-                                          rank)};
+    return {tbcclSystemError, formatted("rank {} could not make its new communicator, so that "
+                                        "nobody has one; its own error says why",
+                                        rank)};
   }
   if (child == nullptr) return {};
   const auto all_have = [&](uint64_t flag) {

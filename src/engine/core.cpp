@@ -6,6 +6,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "base/formatted.h"
 #include "base/log.h"
 #include "engine/callbacks.h"
 #include "engine/joint.h"
@@ -171,9 +172,9 @@ void Core::start_queued(Channel* channel) {
       case Gates::Answer::kBad:
         break_later(channel,
                     Status(tbcclInvalidUsage,
-                           fmt::format("{} was to start when descriptor {} becomes readable, but "
-                                       "that is not open: keep it open until the call has started",
-                                       record_of(request).text, request->call.descriptor)));
+                           formatted("{} was to start when descriptor {} becomes readable, but "
+                                     "that is not open: keep it open until the call has started",
+                                     record_of(request).text, request->call.descriptor)));
         return;
       case Gates::Answer::kStart:
         if (!start(request)) return;
@@ -250,11 +251,11 @@ bool Core::begin(Request* request) {
   }
   break_later(request->channel,
               Status(tbcclSystemError,
-                     fmt::format("{}, operation {} of communicator {}, cannot start on rank {}: "
-                                 "there is not enough memory for it and its {} bytes of scratch; "
-                                 "use a smaller message, or another algorithm (TBCCL_ALGO)",
-                                 record_of(request).text, request->number, options.name,
-                                 options.rank, request->execution.scratch_wanted())));
+                     formatted("{}, operation {} of communicator {}, cannot start on rank {}: "
+                               "there is not enough memory for it and its {} bytes of scratch; "
+                               "use a smaller message, or another algorithm (TBCCL_ALGO)",
+                               record_of(request).text, request->number, options.name, options.rank,
+                               request->execution.scratch_wanted())));
   return false;
 }
 
@@ -333,9 +334,9 @@ void Core::copy_to_self(Request* send, Request* receive) {
       send->fingerprint_sent() != receive->call.fingerprint) {
     break_later(send->channel,
                 Status(tbcclInvalidUsage,
-                       fmt::format("a message of this rank to itself with tag {} was sent by {} "
-                                   "and received by {}: give both the same count and type",
-                                   send->call.tag, record_of(send).text, record_of(receive).text)));
+                       formatted("a message of this rank to itself with tag {} was sent by {} "
+                                 "and received by {}: give both the same count and type",
+                                 send->call.tag, record_of(send).text, record_of(receive).text)));
     return;
   }
   if (receive->bytes() > 0) {

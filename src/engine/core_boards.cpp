@@ -1,6 +1,6 @@
 // What the holder does for operations that go over a board.
-#include <fmt/core.h>
 
+#include "base/formatted.h"
 #include "engine/core.h"
 
 namespace tbccl::engine {
@@ -69,10 +69,10 @@ Status Core::unreadable(const Request* request, int owner) const {
   const ChannelOptions& options = request->channel->options();
   return Status(
       tbcclSystemError,
-      fmt::format("{}, operation {} of communicator {}: rank {} cannot read the memory of rank {} "
-                  "(from tbcclMemAlloc); raise the limits of open files (ulimit -n) and of address "
-                  "space (ulimit -v), or use ordinary memory",
-                  record_of(request).text, request->number, options.name, options.rank, owner));
+      formatted("{}, operation {} of communicator {}: rank {} cannot read the memory of rank {} "
+                "(from tbcclMemAlloc); raise the limits of open files (ulimit -n) and of address "
+                "space (ulimit -v), or use ordinary memory",
+                record_of(request).text, request->number, options.name, options.rank, owner));
 }
 
 // On the board: what another rank has published belongs to another call.

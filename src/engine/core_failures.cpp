@@ -4,6 +4,7 @@
 #include <exception>
 #include <new>
 
+#include "base/formatted.h"
 #include "base/log.h"
 #include "engine/callbacks.h"
 #include "engine/core.h"
@@ -44,7 +45,7 @@ void Core::break_all() {
                    "fewer operations at once");
   } catch (const std::exception& e) {
     cause = Status(tbcclInternalError,
-                   fmt::format("carrying operations on failed unexpectedly: {}", e.what()));
+                   formatted("carrying operations on failed unexpectedly: {}", e.what()));
   } catch (...) {
     cause = Status(tbcclInternalError, "carrying operations on failed unexpectedly");
   }
@@ -124,15 +125,15 @@ void Core::mismatch(int peer, const link::Key& key, void* owner, uint32_t) {
   const std::string mine = owner != nullptr ? record.text : "another one";
   const std::string where =
       key.cls == link::Class::kPointToPoint
-          ? fmt::format("message {} with tag {}", key.op, static_cast<int>(key.step))
-          : fmt::format("operation {}", key.op);
+          ? formatted("message {} with tag {}", key.op, static_cast<int>(key.step))
+          : formatted("operation {}", key.op);
   const int other = channel->comm_rank(peer);
   const Status cause(
       tbcclInvalidUsage,
-      fmt::format("ranks disagree about {} of communicator {}: on rank {} it is {}, and rank {} "
-                  "called it with different arguments; all ranks must make the same calls in the "
-                  "same order, with equal operation, count, type, operator and root",
-                  where, channel->options().name, channel->options().rank, mine, other));
+      formatted("ranks disagree about {} of communicator {}: on rank {} it is {}, and rank {} "
+                "called it with different arguments; all ranks must make the same calls in the "
+                "same order, with equal operation, count, type, operator and root",
+                where, channel->options().name, channel->options().rank, mine, other));
   if (!events_.mismatched(channel->options().comm, record, other, cause)) {
     break_later(channel, cause);
   }
@@ -197,42 +198,41 @@ Status Core::queue_timed_out(const Request* request) const {
   const Request* const head = active != nullptr ? active : channel->queued.front;
   std::string why;
   if (head != request) {
-    why = fmt::format("it waits behind {}, which {}", record_of(head).text,
-                      active == nullptr ? "waits for its start condition" : "has not finished");
+    why = formatted("it waits behind {}, which {}", record_of(head).text,
+                    active == nullptr ? "waits for its start condition" : "has not finished");
     std::string peers;
     for (const int rank : waiting_for(head)) {
-      peers += fmt::format("{}rank {}", peers.empty() ? " and waits for " : ", ", rank);
+      peers += formatted("{}rank {}", peers.empty() ? " and waits for " : ", ", rank);
     }
     why += peers;
   } else {
     why = "it waits for its start condition";
   }
   const std::string number =
-      request->number > 0 ? fmt::format(", operation {}", request->number) : "";
+      request->number > 0 ? formatted(", operation {}", request->number) : "";
   return Status(
       tbcclTimeout,
-      fmt::format("{}{} of communicator {}, has not started on rank {}, and nothing has moved for "
-                  "{} s: {}; operations of a communicator start in the order of their submission",
-                  record_of(request).text, number, channel->options().name, channel->options().rank,
-                  static_cast<double>(request->call.timeout_ns) / 1e9, why));
+      formatted("{}{} of communicator {}, has not started on rank {}, and nothing has moved for "
+                "{} s: {}; operations of a communicator start in the order of their submission",
+                record_of(request).text, number, channel->options().name, channel->options().rank,
+                static_cast<double>(request->call.timeout_ns) / 1e9, why));
 }
 
 Status Core::gate_timed_out(const Request* request) const {
   const Call& call = request->call;
-  const std::string condition =
-      call.start_when == tbcclStartWhenFlag
-          ? fmt::format("the flag has the value {}", call.flag_value)
-          : fmt::format("descriptor {} becomes readable", call.descriptor);
+  const std::string condition = call.start_when == tbcclStartWhenFlag
+                                    ? formatted("the flag has the value {}", call.flag_value)
+                                    : formatted("descriptor {} becomes readable", call.descriptor);
   const std::string number =
-      request->number > 0 ? fmt::format(", operation {}", request->number) : "";
+      request->number > 0 ? formatted(", operation {}", request->number) : "";
   return Status(
       tbcclTimeout,
-      fmt::format("{}{} of communicator {}, has not started on rank {}: it was to start when {}, "
-                  "and this start condition has not fired within {} s; see to it that what the "
-                  "call waits for happens, or raise TBCCL_TIMEOUT",
-                  record_of(request).text, number, request->channel->options().name,
-                  request->channel->options().rank, condition,
-                  static_cast<double>(call.timeout_ns) / 1e9));
+      formatted("{}{} of communicator {}, has not started on rank {}: it was to start when {}, "
+                "and this start condition has not fired within {} s; see to it that what the "
+                "call waits for happens, or raise TBCCL_TIMEOUT",
+                record_of(request).text, number, request->channel->options().name,
+                request->channel->options().rank, condition,
+                static_cast<double>(call.timeout_ns) / 1e9));
 }
 
 bool Core::explain(Request* request, std::string* others) {
@@ -248,21 +248,20 @@ Status Core::timed_out(const Request* request, const std::string& others) const 
   } else {
     for (const int rank : waiting_for(request)) {
       const int peer = request->channel->options().peers[rank];
-      peers +=
-          fmt::format("{}rank {} ({})", peers.empty() ? "" : ", ", rank, links_.describe(peer));
+      peers += formatted("{}rank {} ({})", peers.empty() ? "" : ", ", rank, links_.describe(peer));
     }
   }
   if (peers.empty()) peers = "nobody in particular";
   const CallRecord record = record_of(request);
-  const std::string number = record.number > 0 ? fmt::format(", operation {}", record.number) : "";
+  const std::string number = record.number > 0 ? formatted(", operation {}", record.number) : "";
   return Status(
       tbcclTimeout,
-      fmt::format("{}{} of communicator {}, did not finish within {} s: rank {} waits "
-                  "for {}{}{}; check that every rank makes this call, or raise "
-                  "TBCCL_TIMEOUT",
-                  record.text, number, request->channel->options().name,
-                  static_cast<double>(request->call.timeout_ns) / 1e9,
-                  request->channel->options().rank, peers, others.empty() ? "" : "; ", others));
+      formatted("{}{} of communicator {}, did not finish within {} s: rank {} waits "
+                "for {}{}{}; check that every rank makes this call, or raise "
+                "TBCCL_TIMEOUT",
+                record.text, number, request->channel->options().name,
+                static_cast<double>(request->call.timeout_ns) / 1e9,
+                request->channel->options().rank, peers, others.empty() ? "" : "; ", others));
 }
 
 std::vector<int> Core::waiting_for(const Request* request) const {

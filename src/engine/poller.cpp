@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/formatted.h"
 #include "base/log.h"
 
 #ifdef __linux__
@@ -33,9 +34,8 @@ void close_descriptor(int& descriptor) {
 }
 
 Status system_error(const char* call) {
-  return Status(tbcclSystemError,
-                fmt::format("the engine cannot wait for descriptors: {} failed: {}", call,
-                            std::strerror(errno)));
+  return Status(tbcclSystemError, formatted("the engine cannot wait for descriptors: {} failed: {}",
+                                            call, std::strerror(errno)));
 }
 
 // Rounded up, so that a timer is never looked at too early; 0 stays 0.

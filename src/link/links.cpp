@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/formatted.h"
 #include "base/log.h"
 #include "link/state.h"
 
@@ -71,7 +72,7 @@ Status Links::listen(const tbcclTransport_t* transport, const std::string& addre
   if (transport->listen(context->handle, address.c_str(), handle->data(), &bytes, error,
                         sizeof error) != TBCCL_OK) {
     return {tbcclSystemError,
-            fmt::format("transport {} cannot listen at {}: {}", transport->name, address, error)};
+            formatted("transport {} cannot listen at {}: {}", transport->name, address, error)};
   }
   handle->resize(bytes);
   return {};
@@ -80,22 +81,21 @@ Status Links::listen(const tbcclTransport_t* transport, const std::string& addre
 Status Links::add_trunk(const TrunkSpec& spec) {
   State& s = *state_;
   if (spec.peer < 0 || spec.peer >= s.options.size || spec.peer == s.options.rank) {
-    return {tbcclInternalError, fmt::format("a trunk to rank {} was described on rank {} of {}",
-                                            spec.peer, s.options.rank, s.options.size)};
+    return {tbcclInternalError, formatted("a trunk to rank {} was described on rank {} of {}",
+                                          spec.peer, s.options.rank, s.options.size)};
   }
   Peer& p = s.peer(spec.peer);
   for (const Trunk* other : p.trunks) {
     if (other->spec.id == spec.id) {
       return {tbcclInternalError,
-              fmt::format("two trunks to rank {} have number {}", spec.peer, spec.id)};
+              formatted("two trunks to rank {} have number {}", spec.peer, spec.id)};
     }
   }
   Context* context = nullptr;
   if (Status status = s.context_of(spec.transport, &context); !status.ok()) return status;
   if ((context->properties.shapes & (TBCCL_SHAPE_PLACED | TBCCL_SHAPE_SLOTTED)) == 0) {
-    return {tbcclInternalError,
-            fmt::format("transport {} has no shape of receive that links can use",
-                        spec.transport->name)};
+    return {tbcclInternalError, formatted("transport {} has no shape of receive that links can use",
+                                          spec.transport->name)};
   }
   auto trunk = std::make_unique<Trunk>();
   trunk->peer = &p;
@@ -345,17 +345,17 @@ std::vector<TrunkCounters> Links::counters() const {
 
 std::string Links::describe(int rank) const {
   const Peer& p = state_->peer(rank);
-  std::string text = fmt::format("rank {}:", rank);
+  std::string text = formatted("rank {}:", rank);
   for (const Trunk* trunk : p.trunks) {
-    text += fmt::format(" {} {}", trunk->spec.name,
-                        trunk->up() ? (trunk->suspect ? "(late)" : "(up)")
-                        : trunk->state == Trunk::State::kDialing ? "(connecting)"
-                                                                 : "(down)");
+    text += formatted(" {} {}", trunk->spec.name,
+                      trunk->up() ? (trunk->suspect ? "(late)" : "(up)")
+                      : trunk->state == Trunk::State::kDialing ? "(connecting)"
+                                                               : "(down)");
     if (!trunk->up() && !trunk->last_error.empty()) text += ": " + trunk->last_error;
     text += trunk == p.trunks.back() ? ";" : ",";
   }
-  text += fmt::format(" {} frames unacknowledged, {} messages to send, {} to receive",
-                      p.outstanding(), p.sends.size(), p.recvs.size());
+  text += formatted(" {} frames unacknowledged, {} messages to send, {} to receive",
+                    p.outstanding(), p.sends.size(), p.recvs.size());
   return text;
 }
 

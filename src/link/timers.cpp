@@ -1,6 +1,7 @@
 // What happens because time has passed.
 #include <algorithm>
 
+#include "base/formatted.h"
 #include "base/log.h"
 #include "link/state.h"
 
@@ -84,8 +85,8 @@ void Links::State::check_silence(Peer& p, uint64_t time) {
     });
     if (time >= quiet + limit && elsewhere) {
       trunk_lost(*trunk, false, false,
-                 fmt::format("nothing was acknowledged for {} ms while the peer answers elsewhere",
-                             (time - quiet) / kMillisecond));
+                 formatted("nothing was acknowledged for {} ms while the peer answers elsewhere",
+                           (time - quiet) / kMillisecond));
       --up;
       continue;
     }
@@ -110,14 +111,14 @@ void Links::State::check_life(Peer& p, uint64_t time) {
   std::string text;
   for (const Trunk* trunk : p.trunks) {
     if (!text.empty()) text += "; ";
-    text += fmt::format("{}: {}", trunk->spec.name,
-                        trunk->last_error.empty() ? "never connected" : trunk->last_error);
+    text += formatted("{}: {}", trunk->spec.name,
+                      trunk->last_error.empty() ? "never connected" : trunk->last_error);
   }
   fail(p,
        Status(tbcclRemoteError,
-              fmt::format("rank {} cannot be reached {} ({}): check that its process runs and that "
-                          "the cables and addresses are right",
-                          p.rank, p.was_up ? "any more" : "within TBCCL_CONNECT_TIMEOUT", text)),
+              formatted("rank {} cannot be reached {} ({}): check that its process runs and that "
+                        "the cables and addresses are right",
+                        p.rank, p.was_up ? "any more" : "within TBCCL_CONNECT_TIMEOUT", text)),
        true);
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/formatted.h"
 #include "base/log.h"
 #include "link/state.h"
 
@@ -75,9 +76,9 @@ Status Links::State::context_of(const tbcclTransport_t* transport, Context** out
   }
   if (transport->abi != TBCCL_TRANSPORT_ABI) {
     return {tbcclInternalError,
-            fmt::format("transport {} was built for version {} of the transport interface, this "
-                        "library has version {}: use matching builds",
-                        transport->name, transport->abi, TBCCL_TRANSPORT_ABI)};
+            formatted("transport {} was built for version {} of the transport interface, this "
+                      "library has version {}: use matching builds",
+                      transport->name, transport->abi, TBCCL_TRANSPORT_ABI)};
   }
   auto context = std::make_unique<Context>();
   context->state = this;
@@ -85,8 +86,7 @@ Status Links::State::context_of(const tbcclTransport_t* transport, Context** out
   const auto c = callbacks(context.get());
   char error[512] = "";
   if (transport->open(&c, error, sizeof error, &context->handle) != TBCCL_OK) {
-    return {tbcclSystemError,
-            fmt::format("transport {} cannot be used: {}", transport->name, error)};
+    return {tbcclSystemError, formatted("transport {} cannot be used: {}", transport->name, error)};
   }
   context->properties.size = sizeof context->properties;
   transport->properties(context->handle, &context->properties);
@@ -249,14 +249,13 @@ void Links::State::protocol_error(Trunk& trunk, const char* text) {
   Peer& p = *trunk.peer;
   log::warn("rank {} sent a frame that makes no sense over trunk {}: {}", p.rank, trunk.spec.name,
             text);
-  trunk_lost(trunk, false, false, fmt::format("a frame made no sense: {}", text));
+  trunk_lost(trunk, false, false, formatted("a frame made no sense: {}", text));
   if (++p.protocol_errors < kMaxProtocolErrors || p.failed) return;
   fail(p,
-       Status(
-           tbcclRemoteError,
-           fmt::format("rank {} keeps sending frames that make no sense over trunk {} ({}): check "
-                       "that all ranks run the same version of the library",
-                       p.rank, trunk.spec.name, text)),
+       Status(tbcclRemoteError,
+              formatted("rank {} keeps sending frames that make no sense over trunk {} ({}): check "
+                        "that all ranks run the same version of the library",
+                        p.rank, trunk.spec.name, text)),
        true);
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <vector>
 
+#include "base/formatted.h"
 #include "schedule/flow.h"
 
 namespace tbccl::schedule {
@@ -98,9 +99,9 @@ std::string names(const std::vector<bool>& set) {
       std::count(set.begin(), set.end(), true) * 2 <= static_cast<std::ptrdiff_t>(set.size());
   for (size_t r = 0; r < set.size(); r++)
     if (set[r] == few) in.push_back(r);
-  if (in.size() == 1) return fmt::format("rank {}", in[0]);
-  if (in.size() > 8) return fmt::format("{} ranks, {} to {}", in.size(), in.front(), in.back());
-  return fmt::format("ranks {}", fmt::join(in, ", "));
+  if (in.size() == 1) return formatted("rank {}", in[0]);
+  if (in.size() > 8) return formatted("{} ranks, {} to {}", in.size(), in.front(), in.back());
+  return formatted("ranks {}", fmt::join(in, ", "));
 }
 
 // Sets that are looked at where flows would take too long: single ranks, hosts, runs of
@@ -135,7 +136,7 @@ Bound worst_simple_set(const Links& links, F share) {
     if (ns <= bound.ns_per_byte) return;
     bound.known = true;
     bound.ns_per_byte = ns;
-    bound.why = fmt::format("the links of {}", names(set));
+    bound.why = formatted("the links of {}", names(set));
   });
   return bound;
 }
@@ -152,8 +153,7 @@ Bound broadcast(const Links& links, int32_t root) {
     if (ns <= bound.ns_per_byte) continue;
     bound.known = true;
     bound.ns_per_byte = ns;
-    bound.why =
-        fmt::format("the links of {}", names(ranks_only(flow.source_side(root), links.size)));
+    bound.why = formatted("the links of {}", names(ranks_only(flow.source_side(root), links.size)));
   }
   return bound;
 }
@@ -189,7 +189,7 @@ Bound all_gather(const Links& links) {
     const double ns = members / n / links.out_of(set);
     if (ns <= bound.ns_per_byte) break;
     bound.ns_per_byte = ns;
-    bound.why = fmt::format("the links of {}", names(set));
+    bound.why = formatted("the links of {}", names(set));
   }
   return bound;
 }
@@ -270,7 +270,7 @@ Bound all_reduce(const Links& links) {
     std::vector<int32_t> parts(part);
     std::sort(parts.begin(), parts.end());
     parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
-    if (!better(part, fmt::format("the links between {} parts of the ranks", parts.size()))) break;
+    if (!better(part, formatted("the links between {} parts of the ranks", parts.size()))) break;
   }
   return bound;
 }

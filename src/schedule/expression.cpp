@@ -1,6 +1,6 @@
 #include "schedule/expression.h"
 
-#include <fmt/format.h>
+#include "base/formatted.h"
 
 namespace tbccl::schedule {
 
@@ -59,18 +59,17 @@ std::string Expressions::not_a_result(Expression x, int32_t piece, int32_t ranks
     if (is_scaled) n = node(n.a);
     if (n.op != Op::kContribution) return "is scaled after a combination, or twice";
     if (is_scaled != scale)
-      return fmt::format("holds the contribution of rank {} {}", n.a,
-                         scale ? "unscaled" : "scaled");
-    if (n.b != piece) return fmt::format("holds piece {} of rank {}", n.b, n.a);
-    if (n.a >= ranks) return fmt::format("holds the contribution of rank {}, which has none", n.a);
+      return formatted("holds the contribution of rank {} {}", n.a, scale ? "unscaled" : "scaled");
+    if (n.b != piece) return formatted("holds piece {} of rank {}", n.b, n.a);
+    if (n.a >= ranks) return formatted("holds the contribution of rank {}, which has none", n.a);
     if (++times[static_cast<size_t>(n.a)] > 1)
-      return fmt::format("holds the contribution of rank {} more than once", n.a);
+      return formatted("holds the contribution of rank {} more than once", n.a);
     if (rank_order && n.a != expected++)
-      return fmt::format("holds the contribution of rank {} out of rank order", n.a);
+      return formatted("holds the contribution of rank {} out of rank order", n.a);
   }
   for (int32_t rank = 0; rank < ranks; rank++)
     if (times[static_cast<size_t>(rank)] == 0)
-      return fmt::format("lacks the contribution of rank {}", rank);
+      return formatted("lacks the contribution of rank {}", rank);
   return {};
 }
 

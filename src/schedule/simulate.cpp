@@ -11,11 +11,10 @@
 // "Rank" is here an actor: a rank of its own, or one that stands for all that behave like it.
 #include "schedule/simulate.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <queue>
 
+#include "base/formatted.h"
 #include "schedule/fold.h"
 #include "schedule/resources.h"
 #include "schedule/steps.h"
@@ -101,8 +100,8 @@ class Player {
       for (size_t p = 0; p < rank.phases.size(); p++) {
         if (rank.phases[p].complete != at(r).phase(static_cast<int32_t>(p)).repeat)
           return {tbcclInternalError,
-                  fmt::format("the simulation of {} gets stuck at rank {}, phase {}",
-                              at(r).schedule().algorithm, r, p)};
+                  formatted("the simulation of {} gets stuck at rank {}, phase {}",
+                            at(r).schedule().algorithm, r, p)};
         result->steps = std::max(result->steps, int{rank.phases[p].depth});
       }
       result->finish.push_back(rank.finish);
@@ -352,9 +351,8 @@ int64_t local_steps(const Schedule& s) {
 }
 
 Status too_many(const std::string& algorithm, const char* what, int64_t number, int64_t limit) {
-  return {tbcclInvalidArgument,
-          fmt::format("{} takes {} {} here, and no more than {} are simulated", algorithm, number,
-                      what, limit)};
+  return {tbcclInvalidArgument, formatted("{} takes {} {} here, and no more than {} are simulated",
+                                          algorithm, number, what, limit)};
 }
 
 // Finds what is to be played: all ranks, or one of each class.

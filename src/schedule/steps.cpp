@@ -1,9 +1,9 @@
 #include "schedule/steps.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <tuple>
+
+#include "base/formatted.h"
 
 namespace tbccl::schedule {
 
@@ -12,8 +12,8 @@ namespace {
 constexpr const char* kKinds[] = {"send", "recv", "recv-reduce", "copy", "fold", "scale"};
 
 Status bad(const Schedule& s, size_t phase, const std::string& what) {
-  return {tbcclInternalError, fmt::format("schedule {} of rank {} of {}: phase {}: {}", s.algorithm,
-                                          s.rank, s.size, phase, what)};
+  return {tbcclInternalError, formatted("schedule {} of rank {} of {}: phase {}: {}", s.algorithm,
+                                        s.rank, s.size, phase, what)};
 }
 
 // A range that the user's buffer does not hold, or not in one stretch.
@@ -106,11 +106,11 @@ struct End {
 };
 
 std::string name_of(const End& end) {
-  return fmt::format("message from rank {} to rank {}, tag {}", end.from, end.to, end.tag);
+  return formatted("message from rank {} to rank {}, tag {}", end.from, end.to, end.tag);
 }
 
 Status mismatch(const End& end, const char* what) {
-  return {tbcclInternalError, fmt::format("the {} {}", name_of(end), what)};
+  return {tbcclInternalError, formatted("the {} {}", name_of(end), what)};
 }
 
 void collect(const Steps& steps, std::vector<End>* sends, std::vector<End>* receives) {
@@ -169,8 +169,8 @@ Steps::Steps(const Schedule& schedule) : schedule_(&schedule), first_{0} {
 
 std::string Steps::name(int32_t step) const {
   const int32_t number = phase_of(step);
-  return fmt::format("rank {}, phase {} ({}), iteration {}", schedule_->rank, number,
-                     kKinds[static_cast<size_t>(phase(number).kind)], iteration_of(step));
+  return formatted("rank {}, phase {} ({}), iteration {}", schedule_->rank, number,
+                   kKinds[static_cast<size_t>(phase(number).kind)], iteration_of(step));
 }
 
 Status check_shape(const Schedule& s, const Collective& collective) {

@@ -5,10 +5,9 @@
 // every order does, and streaming, eager messages and early releases only enable more.
 #include "schedule/verify.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "base/formatted.h"
 #include "schedule/expression.h"
 #include "schedule/steps.h"
 
@@ -175,8 +174,8 @@ class Execution {
         const Expression x = output[static_cast<size_t>(piece)];
         const std::string what = not_right(r, x, piece, each);
         if (!what.empty())
-          return wrong(fmt::format("schedule {} of rank {} of {}: output piece {} {}", s.algorithm,
-                                   r, steps_.size(), piece, what));
+          return wrong(formatted("schedule {} of rank {} of {}: output piece {} {}", s.algorithm, r,
+                                 steps_.size(), piece, what));
       }
     }
     return {};
@@ -217,7 +216,7 @@ class Execution {
     if (x == kUnwritten) return "is not written";
     return expressions_.is_contribution(x, from, piece)
                ? ""
-               : fmt::format("is not piece {} of rank {}", piece, from);
+               : formatted("is not piece {} of rank {}", piece, from);
   }
 
   Status run_phase(size_t r, int32_t number, bool* moved) {
@@ -295,8 +294,7 @@ class Execution {
         if (Status s = read_src(r, step, &values); !s.ok()) return s;
       } else if (!memory_[r].read({Buffer::kScratch, -1, {}, {}}, p.fold_slot.at(k), first,
                                   p.pieces, &values)) {
-        return wrong(
-            fmt::format("{}: contribution {} is not in its slot", steps_[r].name(step), k));
+        return wrong(formatted("{}: contribution {} is not in its slot", steps_[r].name(step), k));
       }
     }
     std::vector<Expression> values, column(static_cast<size_t>(p.sources));
@@ -313,7 +311,7 @@ class Execution {
     if (memory_[r].read(p.src, p.src.slot.at(i), p.piece.at(i) + p.src.shift.at(i), p.pieces,
                         values))
       return {};
-    return wrong(fmt::format("{}: reads what was not written", steps_[r].name(step)));
+    return wrong(formatted("{}: reads what was not written", steps_[r].name(step)));
   }
 
   // Completes the step.
@@ -333,10 +331,10 @@ class Execution {
       int32_t step = 0;
       while (progress_[r].complete(step)) step++;
       return wrong(
-          fmt::format("schedule {} of {} ranks gets stuck: {} of {} steps of rank {} never "
-                      "complete, the first is {}",
-                      steps_[r].schedule().algorithm, steps_.size(), progress_[r].left(),
-                      steps_[r].count(), r, steps_[r].name(step)));
+          formatted("schedule {} of {} ranks gets stuck: {} of {} steps of rank {} never "
+                    "complete, the first is {}",
+                    steps_[r].schedule().algorithm, steps_.size(), progress_[r].left(),
+                    steps_[r].count(), r, steps_[r].name(step)));
     }
     return {};
   }
@@ -367,7 +365,7 @@ Status check_blocks(std::span<const Steps> ranks, const Collective& collective,
       const int32_t wanted =
           own_blocks ? (sent / each == m.rank ? (size + from) * each + sent % each : -1) : sent;
       if (got != wanted || p.pieces != q.pieces)
-        return wrong(fmt::format("{}: received as another block", ranks[r].name(step)));
+        return wrong(formatted("{}: received as another block", ranks[r].name(step)));
     }
   }
   return {};
@@ -381,10 +379,10 @@ Status check_group(std::span<const Schedule> all, std::span<const Collective> co
     const Collective& c = collectives[r];
     if (s.rank != static_cast<int32_t>(r) || s.size != static_cast<int32_t>(all.size()) ||
         s.pieces != all[0].pieces || s.blocks != all[0].blocks)
-      return wrong(fmt::format("the schedule of rank {} is for another rank, size or cut", r));
+      return wrong(formatted("the schedule of rank {} is for another rank, size or cut", r));
     if (c.operation != collectives[0].operation || c.root != collectives[0].root ||
         c.scale != collectives[0].scale)
-      return wrong(fmt::format("rank {} takes part in another collective", r));
+      return wrong(formatted("rank {} takes part in another collective", r));
     if (Status status = check_shape(s, c); !status.ok()) return status;
   }
   return {};

@@ -7,11 +7,11 @@
 // Streaming.  A step may work on piece z as soon as each step it depends on has done all its
 //   pieces up to z. So the search carries the last piece that must be done (the frontier): a
 //   dependency on a step with range [b, e) leaves min(z, e - 1), and ends where z < b.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
+#include "base/formatted.h"
 #include "schedule/steps.h"
 #include "schedule/verify.h"
 
@@ -155,10 +155,9 @@ Status verify_order(const Steps& steps, const Collective& collective) {
         const Access &a = accesses[i], &b = accesses[j];
         if (a.step == b.step || (!a.write && !b.write) || ordered(order, a, b)) continue;
         const char* names[] = {"output piece", "input piece", "scratch slot"};
-        return {
-            tbcclInternalError,
-            fmt::format("no dependency orders two uses of {} {}: {}, and {}", names[place.first],
-                        place.second, steps.name(a.step), steps.name(b.step))};
+        return {tbcclInternalError,
+                formatted("no dependency orders two uses of {} {}: {}, and {}", names[place.first],
+                          place.second, steps.name(a.step), steps.name(b.step))};
       }
   return {};
 }

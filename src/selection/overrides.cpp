@@ -1,12 +1,11 @@
 #include "selection/overrides.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <string>
 
 #include "algorithms/algorithms.h"
+#include "base/formatted.h"
 #include "base/numbers.h"
 #include "selection/selection.h"
 
@@ -79,9 +78,8 @@ std::string names_where(Wanted wanted) {
 }
 
 Status wrong(std::string_view grammar, const std::string& what) {
-  return {
-      tbcclInvalidArgument,
-      fmt::format("TBCCL_ALGO (or algorithms in the configuration) = \"{}\": {}", grammar, what)};
+  return {tbcclInvalidArgument,
+          formatted("TBCCL_ALGO (or algorithms in the configuration) = \"{}\": {}", grammar, what)};
 }
 
 struct Section {
@@ -120,9 +118,9 @@ Status read_item(std::string_view grammar, std::string_view text, Item* item) {
       read(trimmed(range.substr(0, dash)), &item->from) &&
       read(trimmed(range.substr(dash + 1)), &item->to) && item->from <= item->to)
     return {};
-  return wrong(grammar, fmt::format("\"{}\" is not a range of sizes; write @1M- or @-4K or @4K-1M, "
-                                    "in bytes with K, M or G, both ends included",
-                                    text.substr(at)));
+  return wrong(grammar, formatted("\"{}\" is not a range of sizes; write @1M- or @-4K or @4K-1M, "
+                                  "in bytes with K, M or G, both ends included",
+                                  text.substr(at)));
 }
 
 Status read_section(std::string_view grammar, std::string_view text, Section* section) {
@@ -131,9 +129,9 @@ Status read_section(std::string_view grammar, std::string_view text, Section* se
     const std::string_view key = trimmed(text.substr(0, colon));
     section->operation = find_operation(key);
     if (section->operation == nullptr)
-      return wrong(grammar, fmt::format("\"{}\" is not an operation with a choice of algorithms; "
-                                        "possible: {}",
-                                        key, operation_keys()));
+      return wrong(grammar, formatted("\"{}\" is not an operation with a choice of algorithms; "
+                                      "possible: {}",
+                                      key, operation_keys()));
     text = trimmed(text.substr(colon + 1));
   }
   if (!text.empty() && text.front() == '^') {
@@ -149,16 +147,15 @@ Status check_name(std::string_view grammar, const Section& section, std::string_
   if (section.operation == nullptr) {
     if (algorithm != nullptr) return {};
     return wrong(grammar,
-                 fmt::format("\"{}\" is not an algorithm; possible: {}", name,
-                             names_where([](const algorithms::Algorithm&) { return true; })));
+                 formatted("\"{}\" is not an algorithm; possible: {}", name,
+                           names_where([](const algorithms::Algorithm&) { return true; })));
   }
   const tbcclOperation_t operation = section.operation->operation;
   if (algorithm != nullptr && algorithm->serves(operation)) return {};
-  return wrong(grammar, fmt::format("\"{}\" is not an algorithm for {}; possible: {}", name,
-                                    section.operation->name,
-                                    names_where([&](const algorithms::Algorithm& a) {
-                                      return a.serves(operation);
-                                    })));
+  return wrong(
+      grammar,
+      formatted("\"{}\" is not an algorithm for {}; possible: {}", name, section.operation->name,
+                names_where([&](const algorithms::Algorithm& a) { return a.serves(operation); })));
 }
 
 bool serves(std::string_view name, tbcclOperation_t operation) {
@@ -176,7 +173,7 @@ bool has_choice(tbcclOperation_t operation) {
 Status read_items(std::string_view grammar, std::string_view text, tbcclOperation_t operation,
                   Section* section, std::vector<Item>* items, bool* speaks) {
   if (Status s = read_section(grammar, text, section); !s.ok()) return s;
-  if (section->list.empty()) return wrong(grammar, fmt::format("\"{}\" names no algorithm", text));
+  if (section->list.empty()) return wrong(grammar, formatted("\"{}\" names no algorithm", text));
   items->clear();
   *speaks = section->operation != nullptr && section->operation->operation == operation;
   for (std::string_view rest = section->list; !rest.empty();) {
@@ -283,8 +280,8 @@ Status check_overrides(const std::string& grammar) {
         any = any || (a.serves(o.operation) && section.allows(a.name));
       if (any) continue;
       const auto served = [&](const algorithms::Algorithm& a) { return a.serves(o.operation); };
-      return wrong(grammar, fmt::format("this leaves no algorithm for {}; possible: {}", o.name,
-                                        names_where(served)));
+      return wrong(grammar, formatted("this leaves no algorithm for {}; possible: {}", o.name,
+                                      names_where(served)));
     }
   return {};
 }

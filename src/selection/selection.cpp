@@ -1,11 +1,10 @@
 #include "selection/selection.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 
 #include "algorithms/algorithms.h"
+#include "base/formatted.h"
 #include "selection/overrides.h"
 
 namespace tbccl::selection {
@@ -53,10 +52,9 @@ const char* objection(const Algorithm& algorithm, const Question& question,
 
 Status nothing_left(const Question& question, const schedule::Basis& basis,
                     const std::vector<Candidate>& candidates) {
-  std::string text = fmt::format("no algorithm is left for {} (TBCCL_ALGO = \"{}\"):",
-                                 operation_name(question.collective.operation), basis.algorithms);
-  for (const Candidate& c : candidates)
-    fmt::format_to(std::back_inserter(text), " {} {};", c.algorithm, c.reason);
+  std::string text = formatted("no algorithm is left for {} (TBCCL_ALGO = \"{}\"):",
+                               operation_name(question.collective.operation), basis.algorithms);
+  for (const Candidate& c : candidates) text += formatted(" {} {};", c.algorithm, c.reason);
   text += candidates.empty() ? " none serves it" : " allow one of them";
   return {tbcclInvalidArgument, std::move(text)};
 }
@@ -151,36 +149,35 @@ schedule::Schedule make(const std::string& algorithm, const schedule::Collective
 
 std::string explain(const Question& question, const schedule::Basis& basis) {
   const uint64_t bytes = bytes_of(question, basis);
-  std::string text = fmt::format(
+  std::string text = formatted(
       "# {} of {} B ({} elements of {} B) on {} rank{}, {}\n",
       operation_name(question.collective.operation), bytes, question.count, question.element,
       basis.size, basis.size == 1 ? "" : "s",
       basis.cables.empty()
           ? std::string("no cabling given")
-          : fmt::format("{} cable{}", basis.cables.size(), basis.cables.size() == 1 ? "" : "s"));
-  auto out = std::back_inserter(text);
+          : formatted("{} cable{}", basis.cables.size(), basis.cables.size() == 1 ? "" : "s"));
   Choice choice;
   const Status status = choose(question, basis, &choice);
-  fmt::format_to(out, "#   {:<10} {:>12} {:>6}  {}\n", "algorithm", "time (us)", "steps",
-                 "why; formula");
+  text +=
+      formatted("#   {:<10} {:>12} {:>6}  {}\n", "algorithm", "time (us)", "steps", "why; formula");
   for (const Candidate& c : choice.candidates) {
     const Algorithm* a = algorithms::find(c.algorithm);
     const bool possible = a->possible(question.collective, basis);
-    fmt::format_to(out, "# {} {:<10} {:>12.2f} {:>6}  {}{}\n",
-                   c.algorithm == choice.algorithm ? '*' : ' ', c.algorithm, c.predicted_ns / 1000,
-                   c.steps, c.eligible ? "" : c.reason + "; ",
-                   possible ? a->cost(question.collective, bytes, basis).text() : std::string());
+    text += formatted("# {} {:<10} {:>12.2f} {:>6}  {}{}\n",
+                      c.algorithm == choice.algorithm ? '*' : ' ', c.algorithm,
+                      c.predicted_ns / 1000, c.steps, c.eligible ? "" : c.reason + "; ",
+                      possible ? a->cost(question.collective, bytes, basis).text() : std::string());
   }
   if (!status.ok()) {
-    fmt::format_to(out, "# no choice: {}\n", status.text());
+    text += formatted("# no choice: {}\n", status.text());
     return text;
   }
   Override override;
   if (Status s = override_for(basis.algorithms, question.collective.operation, bytes, &override);
       !s.ok())
     return text + "# " + s.text() + "\n";
-  fmt::format_to(out, "# chosen: {}: {}\n", choice.algorithm,
-                 why_chosen(question, choice, basis, override));
+  text += formatted("# chosen: {}: {}\n", choice.algorithm,
+                    why_chosen(question, choice, basis, override));
   return text;
 }
 

@@ -1,9 +1,8 @@
 #include "selection/tuner.h"
 
-#include <fmt/format.h>
-
 #include <vector>
 
+#include "base/formatted.h"
 #include "selection/overrides.h"
 #include "selection/selection.h"
 
@@ -45,10 +44,10 @@ Status ask(tbcclTuner_t tuner, void* context, const Question& question, int numb
   const int index = tuner(context, &asked);
   if (index >= asked.candidates)
     return {tbcclInvalidArgument,
-            fmt::format("the tuner answered {} for {} of {} to {} bytes: there are {} candidates, "
-                        "numbered from 0; a negative number leaves the choice to the library",
-                        index, operation_name(question.collective.operation), asked.minBytes,
-                        asked.maxBytes, asked.candidates)};
+            formatted("the tuner answered {} for {} of {} to {} bytes: there are {} candidates, "
+                      "numbered from 0; a negative number leaves the choice to the library",
+                      index, operation_name(question.collective.operation), asked.minBytes,
+                      asked.maxBytes, asked.candidates)};
   *answer = index < 0 ? "" : names[static_cast<size_t>(index)];
   return {};
 }

@@ -2,8 +2,6 @@
 // is kept, and every leaf is stored, or refused, when it comes.
 #include "selection/tuning.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "algorithms/algorithms.h"
+#include "base/formatted.h"
 #include "selection/overrides.h"
 
 namespace tbccl::selection {
@@ -138,7 +137,7 @@ class Reader final : public nlohmann::json_sax<Json> {
 
  private:
   bool ranks(uint64_t value) {
-    if (value < 1 || value > kMostRanks) return fail(fmt::format("\"ranks\" is {}", value));
+    if (value < 1 || value > kMostRanks) return fail(formatted("\"ranks\" is {}", value));
     choices.back().ranks = static_cast<int32_t>(value);
     return true;
   }
@@ -154,17 +153,17 @@ class Reader final : public nlohmann::json_sax<Json> {
   }
 
   bool fail(const std::string& what) {
-    status = {tbcclInvalidArgument, fmt::format("{}, line {}: {}", source_, line_, what)};
+    status = {tbcclInvalidArgument, formatted("{}, line {}: {}", source_, line_, what)};
     return false;
   }
   bool refuse(const char* what) {
     const std::string path = here();
     for (const Field& f : kFields)
-      if (path == f.path) return fail(fmt::format("\"{}\" {}, not a number", path, what));
+      if (path == f.path) return fail(formatted("\"{}\" {}, not a number", path, what));
     return fail(
-        fmt::format("\"{}\" {}, which is not expected there; see the documentation of "
-                    "tuning files, or write one by tbccl-perf --tune",
-                    path, what));
+        formatted("\"{}\" {}, which is not expected there; see the documentation of "
+                  "tuning files, or write one by tbccl-perf --tune",
+                  path, what));
   }
 
   bool number(double value) {
@@ -174,7 +173,7 @@ class Reader final : public nlohmann::json_sax<Json> {
       const double scaled = value * f.unit;
       if (!std::isfinite(scaled) || scaled < 0 || scaled > kMostNs ||
           (scaled == 0 && !f.zero_allowed))
-        return fail(fmt::format("\"{}\" is {}, which is out of range", path, value));
+        return fail(formatted("\"{}\" is {}, which is out of range", path, value));
       *f.find(costs) = scaled;
       given.push_back(&f);
       return true;
@@ -185,9 +184,8 @@ class Reader final : public nlohmann::json_sax<Json> {
   bool operation(const std::string& text) {
     tbcclOperation_t found = tbcclOpAllReduce;
     if (!find_operation(text, &found))
-      return fail(
-          fmt::format("\"{}\" is not an operation with a choice of algorithms; possible: {}", text,
-                      operation_keys()));
+      return fail(formatted("\"{}\" is not an operation with a choice of algorithms; possible: {}",
+                            text, operation_keys()));
     choices.back().operation = static_cast<int32_t>(found);
     has_operation_ = true;
     return true;
@@ -195,7 +193,7 @@ class Reader final : public nlohmann::json_sax<Json> {
 
   bool algorithm(const std::string& text) {
     const algorithms::Algorithm* found = find_written(text);
-    if (found == nullptr) return fail(fmt::format("\"{}\" is not an algorithm", text));
+    if (found == nullptr) return fail(formatted("\"{}\" is not an algorithm", text));
     choices.back().algorithm = found->name;
     return true;
   }
@@ -207,8 +205,8 @@ class Reader final : public nlohmann::json_sax<Json> {
     const auto operation = static_cast<tbcclOperation_t>(p.operation);
     if (!algorithms::find(p.algorithm)->serves(operation))
       return fail(
-          fmt::format("\"{}\" is not an algorithm for {}", p.algorithm, operation_name(operation)));
-    return p.from <= p.to || fail(fmt::format("\"from\" {} is more than \"to\" {}", p.from, p.to));
+          formatted("\"{}\" is not an algorithm for {}", p.algorithm, operation_name(operation)));
+    return p.from <= p.to || fail(formatted("\"from\" {} is more than \"to\" {}", p.from, p.to));
   }
 
   const std::string& source_;
@@ -224,7 +222,7 @@ Status read(const std::string& text, const std::string& source, Basis* basis) {
   if (!Json::sax_parse(begin, end, &reader)) return reader.status;
   if (!reader.versioned)
     return {tbcclInvalidArgument,
-            fmt::format("{}: has no \"tbccl_tuning\": 1, so it is not a tuning file", source)};
+            formatted("{}: has no \"tbccl_tuning\": 1, so it is not a tuning file", source)};
   if (basis == nullptr) return {};
   for (const Field* f : reader.given) *f->find(*basis) = *f->find(reader.costs);
   basis->preferences.insert(basis->preferences.end(), reader.choices.begin(), reader.choices.end());
@@ -232,8 +230,8 @@ Status read(const std::string& text, const std::string& source, Basis* basis) {
 }
 
 std::string cost_text(const schedule::LinkCost& cost) {
-  return fmt::format("{{\"alpha_us\": {:.6g}, \"rate\": {:.6g}}}", cost.alpha / kMicrosecond,
-                     cost.rate);
+  return formatted("{{\"alpha_us\": {:.6g}, \"rate\": {:.6g}}}", cost.alpha / kMicrosecond,
+                   cost.rate);
 }
 
 }  // namespace
@@ -247,7 +245,7 @@ Status check_tuning(const std::string& text, const std::string& source) {
 }
 
 std::string tuning_text(const schedule::Basis& basis) {
-  std::string text = fmt::format(
+  std::string text = formatted(
       "{{\"tbccl_tuning\": {},\n \"costs\": {{\"local\": {},\n           \"network\": {},\n"
       "           \"cable\": {},\n           \"turn\": {},\n"
       "           \"gamma\": {:.6g}, \"cpu_message_us\": {:.6g}, \"cpu_byte\": {:.6g}}},\n"
@@ -256,12 +254,12 @@ std::string tuning_text(const schedule::Basis& basis) {
       cost_text(basis.turn), basis.gamma, basis.cpu_message / kMicrosecond, basis.cpu_byte);
   const char* separator = "\n   ";
   for (const schedule::Preference& p : basis.preferences) {
-    text += fmt::format("{}{{\"operation\": \"{}\", ", separator,
-                        operation_key(static_cast<tbcclOperation_t>(p.operation)));
-    if (p.ranks != 0) text += fmt::format("\"ranks\": {}, ", p.ranks);
-    text += fmt::format("\"from\": {}, ", p.from);
-    if (p.to != UINT64_MAX) text += fmt::format("\"to\": {}, ", p.to);
-    text += fmt::format("\"algorithm\": \"{}\"}}", p.algorithm);
+    text += formatted("{}{{\"operation\": \"{}\", ", separator,
+                      operation_key(static_cast<tbcclOperation_t>(p.operation)));
+    if (p.ranks != 0) text += formatted("\"ranks\": {}, ", p.ranks);
+    text += formatted("\"from\": {}, ", p.from);
+    if (p.to != UINT64_MAX) text += formatted("\"to\": {}, ", p.to);
+    text += formatted("\"algorithm\": \"{}\"}}", p.algorithm);
     separator = ",\n   ";
   }
   return text + "]}\n";

@@ -1,13 +1,14 @@
 #include "topology/cabling.h"
 
 #include <arpa/inet.h>
-#include <fmt/core.h>
 #include <sys/socket.h>
 
 #include <cctype>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+
+#include "base/formatted.h"
 
 namespace tbccl::topology {
 namespace {
@@ -24,7 +25,7 @@ struct Place {
 
   Status error(const std::string& field, const std::string& what) const {
     return Status(tbcclInvalidArgument,
-                  fmt::format("{}: cable {}: \"{}\" {}", source, cable, field, what));
+                  formatted("{}: cable {}: \"{}\" {}", source, cable, field, what));
   }
 };
 
@@ -57,7 +58,7 @@ Status read_end(const Json& end, const std::string& field, int size, const Place
       rank->is_number_unsigned() ? rank->get<uint64_t>() < static_cast<uint64_t>(size) : false;
   if (!in_range) {
     return place.error(field + ".rank",
-                       fmt::format("is {}, but ranks are 0 to {}", rank->dump(), size - 1));
+                       formatted("is {}, but ranks are 0 to {}", rank->dump(), size - 1));
   }
   const auto address = end.find("address");
   if (address == end.end() || !address->is_string())
@@ -66,8 +67,8 @@ Status read_end(const Json& end, const std::string& field, int size, const Place
   out->address = canonical_address(address->get<std::string>());
   if (out->address.empty()) {
     return place.error(field + ".address",
-                       fmt::format("is {}, which is not an IPv4 or IPv6 address",
-                                   address->dump(-1, ' ', true, Json::error_handler_t::replace)));
+                       formatted("is {}, which is not an IPv4 or IPv6 address",
+                                 address->dump(-1, ' ', true, Json::error_handler_t::replace)));
   }
   return {};
 }
@@ -85,22 +86,22 @@ Status read_cable(const Json& cable, int size, const Place& place, CableSpec* ou
   if (Status s = read_end((*ends)[0], "ends[0]", size, place, &out->a); !s.ok()) return s;
   if (Status s = read_end((*ends)[1], "ends[1]", size, place, &out->b); !s.ok()) return s;
   if (out->a.rank == out->b.rank)
-    return place.error("ends", fmt::format("are both rank {}", out->a.rank));
+    return place.error("ends", formatted("are both rank {}", out->a.rank));
   const auto family = [](const CableEnd& end) {
     return end.address.find(':') == std::string::npos ? "IPv4" : "IPv6";
   };
   if (std::string(family(out->a)) != family(out->b)) {
     return place.error("ends",
-                       fmt::format("are {} ({}) and {} ({}); give both ends an address of "
-                                   "one family",
-                                   out->a.address, family(out->a), out->b.address, family(out->b)));
+                       formatted("are {} ({}) and {} ({}); give both ends an address of "
+                                 "one family",
+                                 out->a.address, family(out->a), out->b.address, family(out->b)));
   }
   const auto rate = cable.find("rate");
   if (rate == cable.end()) return {};
   if (!rate->is_string() || !parse_rate(rate->get<std::string>(), &out->rate)) {
     return place.error(
-        "rate", fmt::format("is {}; it is a string such as \"100mbit\", \"40gbit\" or \"5GB/s\"",
-                            rate->dump(-1, ' ', true, Json::error_handler_t::replace)));
+        "rate", formatted("is {}; it is a string such as \"100mbit\", \"40gbit\" or \"5GB/s\"",
+                          rate->dump(-1, ' ', true, Json::error_handler_t::replace)));
   }
   return {};
 }
@@ -156,10 +157,10 @@ Status parse_cabling(const std::string& text, const std::string& source, int siz
     for (const CableEnd* end : {&cable.a, &cable.b}) {
       const auto [it, fresh] = used.emplace(std::make_pair(end->rank, end->address), i);
       if (fresh) continue;
-      return place.error(
-          "address", fmt::format("{} of rank {} is already an end of cable {}; every cable needs "
-                                 "addresses of its own",
-                                 end->address, end->rank, it->second));
+      return place.error("address",
+                         formatted("{} of rank {} is already an end of cable {}; every cable needs "
+                                   "addresses of its own",
+                                   end->address, end->rank, it->second));
     }
     found.push_back(std::move(cable));
   }
@@ -170,9 +171,9 @@ Status parse_cabling(const std::string& text, const std::string& source, int siz
 Status read_cabling(const std::string& path, int size, std::vector<CableSpec>* cables) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    return Status(tbcclInvalidArgument, fmt::format("the cabling file {} (TBCCL_CABLING) cannot be "
-                                                    "read; check the path and its permissions",
-                                                    path));
+    return Status(tbcclInvalidArgument, formatted("the cabling file {} (TBCCL_CABLING) cannot be "
+                                                  "read; check the path and its permissions",
+                                                  path));
   }
   std::string text;
   char part[64 * 1024];

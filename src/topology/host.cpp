@@ -1,10 +1,11 @@
 #include "topology/host.h"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <thread>
+
+#include "base/formatted.h"
 
 #ifdef __linux__
 #include <sched.h>
@@ -38,7 +39,7 @@ std::string read_identity() {
   std::getline(file, identity);
   struct stat space = {};
   if (stat("/proc/self/ns/net", &space) == 0) {
-    identity += fmt::format("/{}", static_cast<unsigned long>(space.st_ino));
+    identity += formatted("/{}", static_cast<unsigned long>(space.st_ino));
   }
 #endif
   // Without any of these the name is the best there is.

@@ -1,10 +1,9 @@
 #include "topology/sketch.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
 
+#include "base/formatted.h"
 #include "topology/cabling.h"
 
 namespace tbccl::topology {
@@ -16,7 +15,7 @@ constexpr int kMostCablesEach = 64;
 constexpr int kMostCores = 65536;
 
 Status wrong(const std::string& text, const std::string& what) {
-  return {tbcclInvalidArgument, fmt::format("topology \"{}\": {}", text, what)};
+  return {tbcclInvalidArgument, formatted("topology \"{}\": {}", text, what)};
 }
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -85,19 +84,19 @@ Status read_kind(const std::string& text, const std::string& first, Sketch* s) {
   const std::string size = colon == std::string::npos ? "" : first.substr(colon + 1);
   std::vector<int> dimensions;
   if (colon == std::string::npos || !parse_dimensions(size, &dimensions, &s->ranks)) {
-    return wrong(text, fmt::format("write {}, of at most {} ranks", kKinds, kMostSketchedRanks));
+    return wrong(text, formatted("write {}, of at most {} ranks", kKinds, kMostSketchedRanks));
   }
   const bool flat = kind == "ring" || kind == "chain" || kind == "mesh" || kind == "star" ||
                     kind == "network" || kind == "host";
   if (!flat && kind != "torus" && kind != "two-level")
-    return wrong(text, fmt::format("\"{}\" is not known; write {}", kind, kKinds));
+    return wrong(text, formatted("\"{}\" is not known; write {}", kind, kKinds));
   if (flat && dimensions.size() != 1)
-    return wrong(text, fmt::format("{} takes one number of ranks", kind));
+    return wrong(text, formatted("{} takes one number of ranks", kind));
   if (kind == "two-level" && dimensions.size() != 2)
     return wrong(text, "two-level takes two numbers, HOSTSxRANKS");
   if (kind == "mesh" &&
       static_cast<size_t>(s->ranks) * static_cast<size_t>(s->ranks - 1) / 2 > kMostSketchedCables) {
-    return wrong(text, fmt::format("that are more than {} cables", kMostSketchedCables));
+    return wrong(text, formatted("that are more than {} cables", kMostSketchedCables));
   }
   const int each = kind == "two-level" ? dimensions[1] : kind == "host" ? s->ranks : 1;
   for (int rank = 0; rank < s->ranks; ++rank) s->host.push_back(rank / each);
@@ -113,8 +112,8 @@ Status read_pair(const std::string& text, const std::string& value, const Sketch
       parse_number(ends[1], 0, s.ranks - 1, &join->b) && join->a != join->b) {
     return {};
   }
-  return wrong(text, fmt::format("\"{}\" is not a pair of ranks; write 0-1, with ranks 0 to {}",
-                                 value, s.ranks - 1));
+  return wrong(text, formatted("\"{}\" is not a pair of ranks; write 0-1, with ranks 0 to {}",
+                               value, s.ranks - 1));
 }
 
 Status change_cables(const std::string& text, const std::string& key, const std::string& value,
@@ -123,9 +122,9 @@ Status change_cables(const std::string& text, const std::string& key, const std:
     int k = 0;
     if (!parse_number(value, 1, kMostCablesEach, &k) ||
         s->cables.size() * static_cast<size_t>(k) > kMostSketchedCables) {
-      return wrong(text, fmt::format("k={} is no number of cables from 1 to {}, or makes more than "
-                                     "{} in all",
-                                     value, kMostCablesEach, kMostSketchedCables));
+      return wrong(text, formatted("k={} is no number of cables from 1 to {}, or makes more than "
+                                   "{} in all",
+                                   value, kMostCablesEach, kMostSketchedCables));
     }
     const std::vector<Sketch::Join> once = s->cables;
     for (int i = 1; i < k; ++i) s->cables.insert(s->cables.end(), once.begin(), once.end());
@@ -140,7 +139,7 @@ Status change_cables(const std::string& text, const std::string& key, const std:
   const auto found = std::find_if(s->cables.begin(), s->cables.end(), [&](const Sketch::Join& c) {
     return c == join || c == Sketch::Join{join.b, join.a};
   });
-  if (found == s->cables.end()) return wrong(text, fmt::format("there is no cable {}", value));
+  if (found == s->cables.end()) return wrong(text, formatted("there is no cable {}", value));
   s->cables.erase(found);
   return {};
 }
@@ -152,19 +151,19 @@ Status read_option(const std::string& text, const std::string& option, Sketch* s
   if (key == "k" || key == "missing" || key == "extra") return change_cables(text, key, value, s);
   if (key == "rate") {
     if (parse_rate(value, &s->rate)) return {};
-    return wrong(text, fmt::format("rate={} is not a rate; write 100mbit, 40gbit or 5GB/s", value));
+    return wrong(text, formatted("rate={} is not a rate; write 100mbit, 40gbit or 5GB/s", value));
   }
   if (key == "alpha") {
     if (parse_time(value, &s->alpha_ns)) return {};
-    return wrong(text, fmt::format("alpha={} is not a time; write 300ns, 25us or 1ms", value));
+    return wrong(text, formatted("alpha={} is not a time; write 300ns, 25us or 1ms", value));
   }
   if (key == "cores") {
     if (parse_number(value, 1, kMostCores, &s->cores)) return {};
-    return wrong(text, fmt::format("cores={} is not a number from 1 to {}", value, kMostCores));
+    return wrong(text, formatted("cores={} is not a number from 1 to {}", value, kMostCores));
   }
-  return wrong(text, fmt::format("\"{}\" is not known; there are rate=, alpha=, k=, missing=, "
-                                 "extra= and cores=",
-                                 option));
+  return wrong(text, formatted("\"{}\" is not known; there are rate=, alpha=, k=, missing=, "
+                               "extra= and cores=",
+                               option));
 }
 
 }  // namespace

@@ -1,10 +1,9 @@
 #include "exercise.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
+#include "base/formatted.h"
 #include "perf/verify.h"
 
 namespace soak {
@@ -69,7 +68,7 @@ std::string Exercise::prepare() {
     result = tbcclRedOpCreate(&op_, apply_affine, nullptr, 0, comm_);
   }
   if (result != tbcclSuccess) {
-    return fmt::format("{}: making the operator: {}", text(), tbcclGetLastError(comm_));
+    return tbccl::formatted("{}: making the operator: {}", text(), tbcclGetLastError(comm_));
   }
   made_operator_ = call_.combining == Combining::kScaled || call_.combining == Combining::kAffine;
 
@@ -171,7 +170,7 @@ std::string Exercise::check() const {
   const auto [wrong, other] = std::mismatch(right.begin(), right.end(), recv_.whole());
   if (wrong == right.end()) return "";
   const auto at = wrong - right.begin() - static_cast<std::ptrdiff_t>(Memory::kGuard);
-  return fmt::format(
+  return tbccl::formatted(
       "{}: byte {} of the receive buffer ({} with its gaps) is {:#x}, should be {:#x}", text(), at,
       right.size() - 2 * Memory::kGuard, static_cast<unsigned>(*other),
       static_cast<unsigned>(*wrong));
@@ -179,8 +178,8 @@ std::string Exercise::check() const {
 
 std::string Exercise::text() const {
   std::string counts;
-  for (const uint64_t count : call_.counts) counts += fmt::format(" {}", count);
-  return fmt::format(
+  for (const uint64_t count : call_.counts) counts += tbccl::formatted(" {}", count);
+  return tbccl::formatted(
       "{}{} on communicator {} as rank {} of {} ({}, {}{}, root {}, {} -> {}, tag {}, counts{})",
       name(call_.operation),
       role_ == Role::kWhole ? "" : (role_ == Role::kSender ? " sent" : " received"), call_.slot,

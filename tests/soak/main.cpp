@@ -5,7 +5,7 @@
 //
 // The time is filled with epochs: each makes a communicator of 1 to 5 ranks over one transport,
 // works through a plan of K steps, and destroys everything. --epoch runs that one alone.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/formatted.h"
 #include "rank.h"
 
 namespace {
@@ -67,7 +68,7 @@ class Epoch {
     const char* const transport =
         options.transport.empty() ? (number % 2 == 0 ? "shm" : "tcp") : options.transport.c_str();
     setenv("TBCCL_TRANSPORT", transport, 1);
-    story_.setting = fmt::format("{} ranks, {}", ranks_, transport);
+    story_.setting = tbccl::formatted("{} ranks, {}", ranks_, transport);
     seed_ = draw.word();
   }
 
@@ -101,7 +102,7 @@ class Epoch {
     std::unique_lock lock(mutex_);
     if (changed_.wait_for(lock, kLongestEpoch, [&] { return ended_ == ranks_; })) return;
     std::string where;
-    for (const auto& rank : all) where += fmt::format(" {}", rank->step());
+    for (const auto& rank : all) where += tbccl::formatted(" {}", rank->step());
     fail(story_, 0, all.front()->step(), "hangs; the ranks are at the steps" + where);
   }
 

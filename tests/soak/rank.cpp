@@ -1,6 +1,6 @@
 #include "rank.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <map>
 #include <thread>
+
+#include "base/formatted.h"
 
 namespace soak {
 namespace {
@@ -278,8 +280,8 @@ void Rank::await_callbacks(Pending& pending) {
     failed(pending.exercise.text() + ": called back too often");
   }
   if (pending.bad_result.load() != tbcclSuccess) {
-    failed(fmt::format("{}: called back with result {}", pending.exercise.text(),
-                       pending.bad_result.load()));
+    failed(tbccl::formatted("{}: called back with result {}", pending.exercise.text(),
+                            pending.bad_result.load()));
   }
 }
 
@@ -291,9 +293,9 @@ void Rank::check_source(Pending& pending) {
   require(tbcclRequestSource(pending.request, &source), comm(call.slot),
           pending.exercise.text() + ", reading the source");
   if (source < 0 || source >= call.ranks)
-    failed(fmt::format("{}: came from {}", pending.exercise.text(), source));
+    failed(tbccl::formatted("{}: came from {}", pending.exercise.text(), source));
   if (!taken_.emplace(call.tag, source).second) {
-    failed(fmt::format("{}: a second one from {}", pending.exercise.text(), source));
+    failed(tbccl::formatted("{}: a second one from {}", pending.exercise.text(), source));
   }
   pending.exercise.came_from(source);
 }
@@ -373,7 +375,7 @@ void Rank::split(const Step& step) {
       step.duplicate ? tbcclCommDup(comm(step.slot), &made)
                      : tbcclCommSplit(comm(step.slot), color, step.keys[static_cast<size_t>(rank)],
                                       &made, nullptr);
-  require(result, comm(step.slot), fmt::format("splitting communicator {}", step.slot));
+  require(result, comm(step.slot), tbccl::formatted("splitting communicator {}", step.slot));
   if ((made != nullptr) != (color >= 0)) failed("a communicator of no colour, or none of one");
   if (color < 0) return;
   const int slot = step.made[static_cast<size_t>(color)];
@@ -381,7 +383,7 @@ void Rank::split(const Step& step) {
   require(tbcclCommCount(made, &size), made, "reading the size");
   require(tbcclCommUserRank(made, &own), made, "reading the rank");
   if (size != plan_.slot(slot).size() || own != plan_.slot(slot).rank_of(rank_)) {
-    failed(fmt::format("communicator {} has rank {} of {} here", slot, own, size));
+    failed(tbccl::formatted("communicator {} has rank {} of {} here", slot, own, size));
   }
   comms_[static_cast<size_t>(slot)] = made;
 }
@@ -391,13 +393,14 @@ void Rank::destroy(int slot) {
   if (handle == nullptr) return;
   complete_slot(slot);
   if (own_.chance(30)) require(tbcclCommFinalize(handle), handle, "finalizing");
-  require(tbcclCommDestroy(handle), nullptr, fmt::format("destroying communicator {}", slot));
+  require(tbcclCommDestroy(handle), nullptr, tbccl::formatted("destroying communicator {}", slot));
   handle = nullptr;
 }
 
 void Rank::require(tbcclResult_t result, tbcclComm_t comm, const std::string& what) {
   if (result == tbcclSuccess) return;
-  failed(fmt::format("{}: {}: {}", what, tbcclGetErrorString(result), tbcclGetLastError(comm)));
+  failed(
+      tbccl::formatted("{}: {}: {}", what, tbcclGetErrorString(result), tbcclGetLastError(comm)));
 }
 
 }  // namespace soak

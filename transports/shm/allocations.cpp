@@ -1,9 +1,9 @@
 #include "shm/allocations.h"
 
-#include <fmt/format.h>
-
 #include <cstddef>
 #include <utility>
+
+#include "base/formatted.h"
 
 namespace tbccl::shm {
 
@@ -25,13 +25,13 @@ const void* Allocations::reach(uint64_t id, uint64_t offset, uint64_t bytes, Sta
   const size_t position = position_of(id);
   if (position == all_.size()) {
     *why = {tbcclRemoteError,
-            fmt::format("the peer names an allocation ({}) that it never announced", id)};
+            formatted("the peer names an allocation ({}) that it never announced", id)};
     return nullptr;
   }
   Allocation& allocation = all_[position];
   if (offset > allocation.bytes || bytes > allocation.bytes - offset) {
-    *why = {tbcclRemoteError, fmt::format("the peer names bytes {} to {} of an allocation of {}",
-                                          offset, offset + bytes, allocation.bytes)};
+    *why = {tbcclRemoteError, formatted("the peer names bytes {} to {} of an allocation of {}",
+                                        offset, offset + bytes, allocation.bytes)};
     return nullptr;
   }
   if (allocation.region == nullptr) {

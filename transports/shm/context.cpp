@@ -1,6 +1,5 @@
 #include "shm/context.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/formatted.h"
 #include "shm/lending.h"
 #include "shm/socket.h"
 
@@ -56,8 +56,8 @@ Context::~Context() {
 
 bool Context::open(std::string* error) {
   if (!timer_.open()) {
-    *error = fmt::format("no descriptor for a timer: {}; raise the limit of open files (ulimit -n)",
-                         std::strerror(errno));
+    *error = formatted("no descriptor for a timer: {}; raise the limit of open files (ulimit -n)",
+                       std::strerror(errno));
     return false;
   }
   if (Status status = SharedRegion::create(kBoardRegionBytes, &board_); !status.ok()) {
@@ -75,7 +75,7 @@ bool Context::listen(std::vector<uint8_t>* handle, std::string* error) {
   listener.socket = make_listener(listener.name);
   if (!listener.socket.open()) {
     const int reason = errno;
-    *error = fmt::format(
+    *error = formatted(
         "cannot listen at the local socket {}: {}{}", listener.name, std::strerror(reason),
         out_of_descriptors(reason) ? "; raise the limit of open files (ulimit -n)"
                                    : "; is TMPDIR writable, and are unix sockets allowed here?");
@@ -92,7 +92,7 @@ tbcclTransportCode_t Context::send(Trunk& trunk, const void* header, const void*
   if (trunk.closed) return TBCCL_FAILED;
   const Inside inside(*this);
   if (length > kMaxPayload) {
-    fail(trunk, false, fmt::format("a frame of {} bytes is longer than max_payload", length));
+    fail(trunk, false, formatted("a frame of {} bytes is longer than max_payload", length));
     return TBCCL_FAILED;
   }
   if (trunk.state != Trunk::State::kUp) {
@@ -292,7 +292,7 @@ void Context::arm_timer(uint64_t now) {
 }
 
 void Context::fail(Trunk& trunk, bool gone, const std::string& reason) {
-  const std::string text = fmt::format("{}: {}", trunk.name, reason);
+  const std::string text = formatted("{}: {}", trunk.name, reason);
   void* const user = trunk.user;
   release(trunk);
   callbacks_.down(callbacks_.self, user, gone ? 1 : 0, text.c_str());
@@ -307,10 +307,9 @@ void Context::release(Trunk& trunk) {
   if (trunk.state == Trunk::State::kUp) {
     const uint64_t limit = trunk.same_process ? kLendingNs : kLendingToOthersNs;
     if (!end_lending(trunk.my_region(), trunk.their_region(), limit)) {
-      log(1,
-          fmt::format("{}: the peer has been reading this end's memory for {} ms; its process has "
-                      "ended or been stopped there",
-                      trunk.name, limit / 1'000'000));
+      log(1, formatted("{}: the peer has been reading this end's memory for {} ms; its process has "
+                       "ended or been stopped there",
+                       trunk.name, limit / 1'000'000));
     }
   }
   if (trunk.watched != 0) watch(trunk.socket.get(), 0);

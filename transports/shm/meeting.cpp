@@ -1,6 +1,5 @@
 // How a connection comes about: connecting, accepting, the greeting both ways, and the regions that
 // come with it.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -8,6 +7,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/formatted.h"
 #include "shm/context.h"
 #include "shm/socket.h"
 
@@ -39,8 +39,7 @@ Trunk* Context::connect(const void* handle, size_t handle_bytes, const void* hel
   std::string target;
   if (!decode_handle(handle, handle_bytes, &target, error)) return nullptr;
   if (hello_bytes > TBCCL_HELLO_MAX_BYTES) {
-    *error =
-        fmt::format("a hello of {} bytes is longer than {}", hello_bytes, TBCCL_HELLO_MAX_BYTES);
+    *error = formatted("a hello of {} bytes is longer than {}", hello_bytes, TBCCL_HELLO_MAX_BYTES);
     return nullptr;
   }
   std::shared_ptr<SharedRegion> mine;
@@ -50,15 +49,15 @@ Trunk* Context::connect(const void* handle, size_t handle_bytes, const void* hel
   }
   Descriptor socket = make_socket();
   if (!socket.open()) {
-    *error = fmt::format("cannot connect to {}: {}; raise the limit of open files (ulimit -n)",
-                         target, std::strerror(errno));
+    *error = formatted("cannot connect to {}: {}; raise the limit of open files (ulimit -n)",
+                       target, std::strerror(errno));
     return nullptr;
   }
   const uint64_t now = now_ns();
   Trunk& trunk = add_trunk(Trunk::State::kConnecting, std::move(socket), now, timeout_ms);
   trunk.user = user;
   trunk.mine = std::move(mine);
-  trunk.name = fmt::format("shm to {}", target);
+  trunk.name = formatted("shm to {}", target);
   trunk.target = std::move(target);
   trunk.greeting = make_greeting(kHelloMagic, board_->id(), trunk.mine->id(), hello, hello_bytes);
   try_connecting(trunk);
@@ -74,7 +73,7 @@ int Context::try_connecting(Trunk& trunk) {
   if (try_again(reason) || reason == EINPROGRESS || reason == EALREADY) return 0;
   if (reason != 0) {
     trunk.state = Trunk::State::kDoomed;
-    trunk.doom = fmt::format(
+    trunk.doom = formatted(
         "{}: nobody listens there: the rank has ended, or is on another host "
         "or in another container (network namespace)",
         std::strerror(reason));
@@ -86,7 +85,7 @@ int Context::try_connecting(Trunk& trunk) {
     trunk.doom = "who listens there runs as another user: start all ranks of a host as one user";
     return 1;
   }
-  trunk.name = fmt::format("shm to process {}", trunk.peer.process);
+  trunk.name = formatted("shm to process {}", trunk.peer.process);
   trunk.state = Trunk::State::kGreeting;
   update_watch(trunk);
   return 1;
@@ -104,10 +103,9 @@ int Context::accept(Listener& listener, uint64_t now) {
     if (!socket.open()) {
       if (!out_of_descriptors(errno)) break;
       if (drop_oldest_stranger()) continue;
-      log(1,
-          fmt::format("a connection cannot be accepted: {}; raise the limit of open files (ulimit "
-                      "-n)",
-                      std::strerror(errno)));
+      log(1, formatted("a connection cannot be accepted: {}; raise the limit of open files (ulimit "
+                       "-n)",
+                       std::strerror(errno)));
       listener.paused_until = now + kPauseNs;
       watch(listener.socket.get(), 0);
       break;
@@ -115,15 +113,15 @@ int Context::accept(Listener& listener, uint64_t now) {
     ++accepted;
     const Peer peer = identify(socket.get());
     if (!peer.ours) {
-      log(1, fmt::format("a connection by process {} was refused: it runs as another user; start "
-                         "all ranks of a host as one user",
-                         peer.process));
+      log(1, formatted("a connection by process {} was refused: it runs as another user; start "
+                       "all ranks of a host as one user",
+                       peer.process));
       continue;
     }
     if (strangers_ >= kMaxStrangers) drop_oldest_stranger();
     Trunk& trunk = add_trunk(Trunk::State::kStranger, std::move(socket), now, kHelloTimeoutMs);
     trunk.peer = peer;
-    trunk.name = fmt::format("shm to process {}", peer.process);
+    trunk.name = formatted("shm to process {}", peer.process);
     update_watch(trunk);
   }
   return accepted;
@@ -162,7 +160,7 @@ int Context::meet(Trunk& trunk, uint64_t now) {
       break;
   }
   if (trunk.closed || trunk.state == Trunk::State::kUp || now < trunk.deadline) return happened;
-  drop(trunk, false, fmt::format("no connection within {} ms", trunk.timeout_ms));
+  drop(trunk, false, formatted("no connection within {} ms", trunk.timeout_ms));
   return happened + 1;
 }
 

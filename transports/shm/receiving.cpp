@@ -1,8 +1,8 @@
 // The part of the context that reads what peers publish: frames, references, boards.
-#include <fmt/format.h>
 
 #include <algorithm>
 
+#include "base/formatted.h"
 #include "shm/context.h"
 #include "shm/lending.h"
 
@@ -57,8 +57,7 @@ Context::Delivered Context::deliver(Trunk& trunk, const Receiver::Frame& frame) 
 const void* Context::resolve(Trunk& trunk, const Reference& reference, uint64_t bytes,
                              Status* why) {
   if (bytes > reference.bytes) {
-    *why = {tbcclRemoteError,
-            fmt::format("the peer names {} bytes for {}", reference.bytes, bytes)};
+    *why = {tbcclRemoteError, formatted("the peer names {} bytes for {}", reference.bytes, bytes)};
     return nullptr;
   }
   if (reference.kind == Reference::Kind::kOwnMemory) {
@@ -124,7 +123,7 @@ const void* Context::reach(Trunk& trunk, const tbcclReference_t& reference, size
   Status why;
   const void* const memory = resolve(trunk, unpack(reference), bytes, &why);
   if (memory == nullptr) {
-    log(1, fmt::format("{}: {}", trunk.name, why.text()));
+    log(1, formatted("{}: {}", trunk.name, why.text()));
   }
   return memory;
 }

@@ -1,7 +1,6 @@
 #include "shm/socket.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/formatted.h"
 #include "base/shared_memory.h"
 #include "tbccl/transport.h"
 
@@ -62,14 +62,14 @@ std::string make_name(std::string* error) {
   std::array<uint8_t, 16> random{};
   random_bytes(random.data(), random.size());
   std::string name = "tbccl-";
-  for (const uint8_t byte : random) name += fmt::format("{:02x}", byte);
+  for (const uint8_t byte : random) name += formatted("{:02x}", byte);
 #ifndef __linux__
   const char* directory = std::getenv("TMPDIR");
   if (directory == nullptr || *directory == '\0') directory = "/tmp";
-  name = fmt::format("{}/{}", directory, name);
+  name = formatted("{}/{}", directory, name);
 #endif
   if (name.size() > kMaxNameBytes) {
-    *error = fmt::format(
+    *error = formatted(
         "{} is too long for a socket's name (at most {}): set TMPDIR to a shorter "
         "directory",
         name, kMaxNameBytes);
@@ -96,7 +96,7 @@ bool decode_handle(const void* handle, size_t bytes, std::string* name, std::str
   const auto* const data = static_cast<const uint8_t*>(handle);
   if (bytes < 2 || bytes > 1 + kMaxNameBytes || data[0] != kHandleVersion ||
       std::find(data + 1, data + bytes, 0) != data + bytes) {
-    *error = fmt::format(
+    *error = formatted(
         "a handle of {} bytes does not come from this transport, or from another "
         "version of it: check that all ranks run the same version of the library",
         bytes);

@@ -1,10 +1,10 @@
 #include "tcp/address.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+
+#include "base/formatted.h"
 
 namespace tbccl::tcp {
 namespace {
@@ -18,7 +18,7 @@ bool parse_address(const std::string& text, asio::ip::address* address, std::str
   *address = asio::ip::make_address(text, code);
   if (code) {
     *error =
-        fmt::format("\"{}\" is not a numeric IPv4 or IPv6 address (10.0.0.1, fe80::1%en5)", text);
+        formatted("\"{}\" is not a numeric IPv4 or IPv6 address (10.0.0.1, fe80::1%en5)", text);
     return false;
   }
   return true;
@@ -44,7 +44,7 @@ void encode_handle(const Endpoint& endpoint, void* handle) {
 bool decode_handle(const void* handle, size_t size, Endpoint* endpoint, std::string* error) {
   const auto* bytes = static_cast<const uint8_t*>(handle);
   if (size != kHandleBytes || bytes[0] != kHandleVersion || (bytes[1] != 4 && bytes[1] != 6)) {
-    *error = fmt::format(
+    *error = formatted(
         "the peer's TCP handle ({} bytes) has a format that this version does not know; use the "
         "same "
         "version of tbccl on all hosts",
@@ -77,14 +77,14 @@ bool parse_port_range(const char* text, PortRange* range, std::string* error) {
       range->first <= range->last) {
     return true;
   }
-  *error = fmt::format("TBCCL_PORT_RANGE is \"{}\"; it must be two ports like 40000-40100", text);
+  *error = formatted("TBCCL_PORT_RANGE is \"{}\"; it must be two ports like 40000-40100", text);
   return false;
 }
 
 std::string to_text(const Endpoint& endpoint) {
   const std::string address = endpoint.address().to_string();
-  return endpoint.address().is_v6() ? fmt::format("[{}]:{}", address, endpoint.port())
-                                    : fmt::format("{}:{}", address, endpoint.port());
+  return endpoint.address().is_v6() ? formatted("[{}]:{}", address, endpoint.port())
+                                    : formatted("{}:{}", address, endpoint.port());
 }
 
 }  // namespace tbccl::tcp

@@ -1,6 +1,5 @@
 #include "tcp/context.h"
 
-#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/formatted.h"
 #include "tcp/socket.h"
 
 namespace tbccl::tcp {
@@ -45,8 +45,8 @@ Context::~Context() {
 bool Context::open(std::string* error) {
   if (!parse_port_range(std::getenv("TBCCL_PORT_RANGE"), &ports_, error)) return false;
   if (!timer_.open()) {
-    *error = fmt::format("no descriptor for a timer: {}; raise the limit of open files (ulimit -n)",
-                         std::strerror(errno));
+    *error = formatted("no descriptor for a timer: {}; raise the limit of open files (ulimit -n)",
+                       std::strerror(errno));
     return false;
   }
   watch(timer_.descriptor(), 1);
@@ -70,7 +70,7 @@ tbcclTransportCode_t Context::send(Trunk& trunk, const void* header, const void*
   if (trunk.closed) return TBCCL_FAILED;
   const Inside inside(*this);
   if (length > kMaxPayload) {
-    fail(trunk, false, fmt::format("a frame of {} bytes is longer than max_payload", length));
+    fail(trunk, false, formatted("a frame of {} bytes is longer than max_payload", length));
     return TBCCL_FAILED;
   }
   if (trunk.state != Trunk::State::kUp || !trunk.sender.send(header, payload, length, token)) {
@@ -227,7 +227,7 @@ void Context::arm_timer(uint64_t now) {
 }
 
 void Context::fail(Trunk& trunk, bool gone, const std::string& reason) {
-  const std::string text = fmt::format("{}: {}", trunk.name, reason);
+  const std::string text = formatted("{}: {}", trunk.name, reason);
   void* const user = trunk.user;
   release(trunk);
   callbacks_.down(callbacks_.self, user, gone ? 1 : 0, text.c_str());

@@ -1,5 +1,4 @@
 // How a connection comes about: connecting, accepting, and the greeting both ways.
-#include <fmt/format.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/formatted.h"
 #include "tcp/context.h"
 #include "tcp/greeting.h"
 #include "tcp/socket.h"
@@ -36,14 +36,14 @@ bool check_addresses(const char* local_text, const Endpoint& remote, asio::ip::a
   if (*has_local) {
     if (!parse_address(local_text, local, error)) return false;
     if (local->is_v4() != remote.address().is_v4()) {
-      *error = fmt::format("cannot connect from {} to {}: one is IPv4, the other IPv6", local_text,
-                           to_text(remote));
+      *error = formatted("cannot connect from {} to {}: one is IPv4, the other IPv6", local_text,
+                         to_text(remote));
       return false;
     }
   }
   const bool link_local = remote.address().is_v6() && remote.address().to_v6().is_link_local();
   if (link_local && !*has_local) {
-    *error = fmt::format(
+    *error = formatted(
         "cannot connect to {}: a link-local address needs a local address that "
         "names the interface, like fe80::1%en5",
         to_text(remote));
@@ -78,22 +78,21 @@ Trunk* Context::connect(const char* local_text, const void* handle, size_t handl
     return nullptr;
   }
   if (hello_bytes > TBCCL_HELLO_MAX_BYTES) {
-    *error =
-        fmt::format("a hello of {} bytes is longer than {}", hello_bytes, TBCCL_HELLO_MAX_BYTES);
+    *error = formatted("a hello of {} bytes is longer than {}", hello_bytes, TBCCL_HELLO_MAX_BYTES);
     return nullptr;
   }
   const char* failed = nullptr;
   Descriptor socket = start_connecting(remote, has_local ? &local : nullptr, &failed);
   const int reason = socket.open() ? 0 : errno;
   if (out_of_descriptors(reason)) {
-    *error = fmt::format("cannot connect to {}: {}; raise the limit of open files (ulimit -n)",
-                         to_text(remote), std::strerror(reason));
+    *error = formatted("cannot connect to {}: {}; raise the limit of open files (ulimit -n)",
+                       to_text(remote), std::strerror(reason));
     return nullptr;
   }
   const uint64_t now = now_ns();
   Trunk& trunk = add_trunk(Trunk::State::kConnecting, std::move(socket), now, timeout_ms);
   trunk.user = user;
-  trunk.name = fmt::format("tcp {} to {}", has_local ? local_text : "any address", to_text(remote));
+  trunk.name = formatted("tcp {} to {}", has_local ? local_text : "any address", to_text(remote));
   if (reason == 0) {
     trunk.greeting = make_greeting(kHelloMagic, hello, hello_bytes);
     update_watch(trunk);
@@ -101,7 +100,7 @@ Trunk* Context::connect(const char* local_text, const void* handle, size_t handl
     // The network's state is not the caller's mistake: it is told like any other failure to
     // connect. The descriptor-less trunk wakes the lane by the timer.
     trunk.state = Trunk::State::kDoomed;
-    trunk.doom = fmt::format("{} failed: {}", failed, std::strerror(reason));
+    trunk.doom = formatted("{} failed: {}", failed, std::strerror(reason));
     trunk.deadline = now;
   }
   next_look_ = 0;
@@ -123,7 +122,7 @@ int Context::accept(Listener& listener, uint64_t now) {
       if (!out_of_descriptors(errno)) break;
       if (drop_oldest_stranger()) continue;
       log(1,
-          fmt::format(
+          formatted(
               "tcp: a connection cannot be accepted: {}; raise the limit of open files (ulimit -n)",
               std::strerror(errno)));
       listener.paused_until = now + kPauseNs;
@@ -172,7 +171,7 @@ int Context::meet(Trunk& trunk, uint64_t now) {
       break;
   }
   if (trunk.closed || trunk.state == Trunk::State::kUp || now < trunk.deadline) return happened;
-  drop(trunk, false, fmt::format("no connection within {} ms", trunk.timeout_ms));
+  drop(trunk, false, formatted("no connection within {} ms", trunk.timeout_ms));
   return happened + 1;
 }
 
@@ -185,8 +184,8 @@ int Context::meet_connecting(Trunk& trunk) {
     return 1;
   }
   trunk.state = Trunk::State::kGreeting;
-  trunk.name = fmt::format("tcp {} to {}", to_text(local_endpoint(trunk.socket.get())),
-                           to_text(remote_endpoint(trunk.socket.get())));
+  trunk.name = formatted("tcp {} to {}", to_text(local_endpoint(trunk.socket.get())),
+                         to_text(remote_endpoint(trunk.socket.get())));
   return 1 + write_greeting(trunk);
 }
 
@@ -203,8 +202,8 @@ int Context::read_hello(Trunk& trunk) {
     release(trunk);  // without a word, to whoever it is
     return 1;
   }
-  trunk.name = fmt::format("tcp {} to {}", to_text(local_endpoint(trunk.socket.get())),
-                           to_text(remote_endpoint(trunk.socket.get())));
+  trunk.name = formatted("tcp {} to {}", to_text(local_endpoint(trunk.socket.get())),
+                         to_text(remote_endpoint(trunk.socket.get())));
   uint8_t reply[TBCCL_HELLO_MAX_BYTES];
   size_t reply_bytes = 0;
   auto* const outside = reinterpret_cast<tbcclTrunk_t*>(&trunk);

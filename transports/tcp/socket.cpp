@@ -1,7 +1,6 @@
 #include "tcp/socket.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -11,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "base/formatted.h"
 
 #ifdef __APPLE__
 #include <ifaddrs.h>
@@ -31,8 +32,8 @@ constexpr int kProbes = 3;
 constexpr int kNearSendBuffer = 256 * 1024;
 // Of a connection between hosts: bytes that the kernel holds beyond those under way. What it holds
 // more is in the way of grants, acknowledgements and small messages: with megabytes of it on
-// a slow cable a grant takes a third of a second, and exchanges that need grants to go on reach 80 %
-// of its rate.
+// a slow cable a grant takes a third of a second, and exchanges that need grants to go on reach 80
+// % of its rate.
 constexpr int kFarUnsent = 128 * 1024;
 
 template <class Option>
@@ -142,8 +143,8 @@ bool bind_in_range(int socket, const asio::ip::address& address, PortRange range
 Descriptor make_listener(const asio::ip::address& address, PortRange range, Endpoint* bound,
                          std::string* error) {
   if (address.is_unspecified()) {
-    *error = fmt::format("cannot listen at {}: peers need one address that they can reach",
-                         address.to_string());
+    *error = formatted("cannot listen at {}: peers need one address that they can reach",
+                       address.to_string());
     return {};
   }
   Descriptor socket = make_socket(Endpoint(address, 0).protocol());
@@ -157,13 +158,13 @@ Descriptor make_listener(const asio::ip::address& address, PortRange range, Endp
     }
   }
   const int reason = errno;
-  *error = fmt::format("cannot listen at {}: {} failed: {}", address.to_string(), failed,
-                       std::strerror(reason));
+  *error = formatted("cannot listen at {}: {} failed: {}", address.to_string(), failed,
+                     std::strerror(reason));
   if (reason == EADDRNOTAVAIL || reason == EINVAL)
     *error += "; is it an address of this host, and its interface up?";
   if (reason == EADDRINUSE && range.first > 0) {
-    *error += fmt::format("; all ports of TBCCL_PORT_RANGE ({}-{}) are taken, widen it",
-                          range.first, range.last);
+    *error += formatted("; all ports of TBCCL_PORT_RANGE ({}-{}) are taken, widen it", range.first,
+                        range.last);
   }
   if (reason == EMFILE || reason == ENFILE) *error += "; raise the limit of open files (ulimit -n)";
   return {};
