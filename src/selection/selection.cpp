@@ -159,14 +159,16 @@ std::string explain(const Question& question, const schedule::Basis& basis) {
   Choice choice;
   const Status status = choose(question, basis, &choice);
   text +=
-      formatted("#   {:<10} {:>12} {:>6}  {}\n", "algorithm", "time (us)", "steps", "why; formula");
+      formatted("#   {:<14} {:>12} {:>6}  {}\n", "algorithm", "time (us)", "steps", "why; formula");
   for (const Candidate& c : choice.candidates) {
     const Algorithm* a = algorithms::find(c.algorithm);
     const bool possible = a->possible(question.collective, basis);
-    text += formatted("# {} {:<10} {:>12.2f} {:>6}  {}{}\n",
-                      c.algorithm == choice.algorithm ? '*' : ' ', c.algorithm,
-                      c.predicted_ns / 1000, c.steps, c.eligible ? "" : c.reason + "; ",
-                      possible ? a->cost(question.collective, bytes, basis).text() : std::string());
+    const bool predicted = c.predicted_ns > 0;
+    text +=
+        formatted("# {} {:<14} {:>12} {:>6}  {}{}\n", c.algorithm == choice.algorithm ? '*' : ' ',
+                  c.algorithm, predicted ? formatted("{:.2f}", c.predicted_ns / 1000) : "-",
+                  predicted ? formatted("{}", c.steps) : "-", c.eligible ? "" : c.reason + "; ",
+                  possible ? a->cost(question.collective, bytes, basis).text() : std::string());
   }
   if (!status.ok()) {
     text += formatted("# no choice: {}\n", status.text());
