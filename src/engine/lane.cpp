@@ -38,6 +38,18 @@ Status contradiction(int rank) {
                     "the same order, with equal operation, count, type, operator and root");
 }
 
+// What came when nobody would look any more. News of peers is all that is its own; the other items
+// are parts of channels, or of calls that have returned.
+void discard(Item* item) {
+  while (item != nullptr) {
+    Item* const next = item->next;
+    if (item->kind == Item::Kind::kPeerGone || item->kind == Item::Kind::kPeerFinished) {
+      delete static_cast<PeerItem*>(item);
+    }
+    item = next;
+  }
+}
+
 Status in_progress() {
   return Status(tbcclInProgress, "the operation has not completed in the given time");
 }
@@ -57,6 +69,7 @@ Lane::~Lane() {
   state_->callbacks.stop();
   // The links close, under the token, with everything else.
   while (!state_->take()) std::this_thread::yield();
+  discard(state_->inbox.take_all());
 }
 
 Status Lane::status() const {

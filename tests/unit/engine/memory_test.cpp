@@ -56,4 +56,15 @@ TEST_CASE("a thread that has no memory to sleep with waits all the same, and giv
   group.lane(0).release(request);
 }
 
+// Judged by the address sanitizer's search for leaks.
+TEST_CASE("news of peers that come as a lane ends are not left behind") {
+  for (int round = 0; round < 100; ++round) {
+    Group group({.size = 3, .channels = 0});
+    group.lane(0).peer_finished(1);
+    group.lane(0).peer_gone(2, Status(tbcclRemoteError, "rank 2 is gone: said the test"));
+    group.drop(0);
+  }
+  SUCCEED();
+}
+
 }  // namespace tbccl::testing
