@@ -31,7 +31,7 @@ for end in /sys/class/net/en[0-9]*; do
 done
 export TBCCL_RANK=$RDMAVM_HOST TBCCL_SIZE={hosts} TBCCL_RENDEZVOUS=10.99.0.1:7100
 export TBCCL_CABLING=$PWD/cabling.json TBCCL_TIMEOUT=100
-[ "$RDMAVM_HOST" != 0 ] || ./tbccl-perf all_reduce -b 8 -e 8 --explain --simulate cabling.json
+[ "$RDMAVM_HOST" != 0 ] || ./tbccl-perf all_reduce -b 8 -e 8 --explain
 exec ./tbccl-perf all_reduce -b 8 -e 8 -n {calls} -w 5 -c 1 -J "$RDMAVM_OUT/result.json"
 """
 

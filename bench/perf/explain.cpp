@@ -1,6 +1,6 @@
 #include "explain.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -34,8 +34,7 @@ int explain(const Options& options) {
     question.count =
         size / question.element /
         static_cast<uint64_t>(schedule::vector_blocks(collective.operation, basis.size));
-    fmt::print("# {} {} bytes, {} ranks\n{}\n", options.collective, bytes, basis.size,
-               selection::explain(question, basis));
+    fmt::print("{}\n", selection::explain(question, basis));
   }
   return 0;
 }

@@ -233,6 +233,9 @@ std::string check_pairs(const Options& o) {
 }
 
 std::string resolve_all(const Raw& raw, Options* o) {
+  if (o->explain + !o->simulate.empty() + o->matrix + !o->tune.empty() + o->check_selection > 1) {
+    return "--explain, --simulate, --matrix, --tune and --check-selection exclude each other";
+  }
   if (raw.threads != 1) return "-t: one rank is one process here; use -g for more ranks";
   if (raw.registration != 0 && raw.registration != 1) {
     return formatted("-R {}: 0 (ordinary memory) and 1 (from tbcclMemAlloc) are what there is",

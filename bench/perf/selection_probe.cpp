@@ -1,7 +1,5 @@
 #include "selection_probe.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "api/handles.h"

@@ -128,6 +128,9 @@ TEST_CASE("Legal pairs are those of the header") {
 }
 
 TEST_CASE("Modes that predict or compare go over all collectives and sizes unless told otherwise") {
+  Options both;
+  REQUIRE(parse({"all_reduce", "--explain", "--simulate", "ring:4"}, &both) == Parsed::kExitError);
+  REQUIRE(parse({"--matrix", "--check-selection"}, &both) == Parsed::kExitError);
   Options matrix;
   REQUIRE(parse({"--matrix"}, &matrix) == Parsed::kRun);
   REQUIRE(matrix.collective.empty());
