@@ -1,5 +1,7 @@
 // Persistent requests: what they compute, what they refuse, and that a start allocates nothing.
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "support/allocations.h"
 #include "unit/api/job.h"
@@ -226,9 +228,14 @@ TEST_CASE("a thousand starts allocate nothing") {
   const size_t count = GENERATE(size_t{2}, size_t{3000});
   Job job(2);
   std::atomic<int> met{0};
+  std::atomic<bool> late{false};
   const auto together = [&](int times) {
     met.fetch_add(1);
-    while (met.load() < 2 * times) std::this_thread::yield();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (met.load() < 2 * times && !late.load()) {
+      if (std::chrono::steady_clock::now() > end) late.store(true);
+      std::this_thread::yield();
+    }
   };
   std::atomic<bool> enough{false};
   job.each([&](int rank, tbcclComm_t comm, Findings& found) {
@@ -251,7 +258,7 @@ TEST_CASE("a thousand starts allocate nothing") {
     expect_ok(tbcclSendInit(in.data(), count, tbcclFloat32, rank, 4, comm, &requests[6]), comm,
               found, "send");
     int times = 0;
-    for (int batch = 0; batch < kMost && !enough.load(); ++batch) {
+    for (int batch = 0; batch < kMost && !enough.load() && !late.load(); ++batch) {
       together(++times);
       if (rank == 0) tbccl::testing::count_allocations(true);
       together(++times);
@@ -275,5 +282,6 @@ TEST_CASE("a thousand starts allocate nothing") {
   });
   INFO(transports << ", " << count
                   << " elements; in the last thousand: " << tbccl::testing::counted_allocations());
+  CHECK_FALSE(late.load());
   CHECK(enough.load());
 }
