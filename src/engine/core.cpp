@@ -244,7 +244,8 @@ bool Core::begin(Request* request) {
   try {
     request->execution.begin(
         call, request->element,
-        Site{&links_, &options.peers, options.comm, request->number, call.fingerprint, request});
+        Site{&links_, &options.peers, options.comm, request->number, call.fingerprint, request,
+             links_.take_turn()});
     return true;
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {

@@ -219,6 +219,8 @@ void Execution::send(Step& s, uint64_t limit) {
     spec.total = s.hi - s.lo;
     spec.available = limit - s.lo;
     spec.fingerprint = site_.fingerprint;
+    spec.turn = site_.turn;
+    spec.step = program_.depth(s.phase) + static_cast<uint32_t>(s.iteration);
     spec.owner = site_.owner;
     spec.index = program_.first_step(s.phase) +
                  static_cast<uint32_t>(s.iteration % program_.window(s.phase));

@@ -25,6 +25,7 @@ struct Site {
   uint64_t number = 0;
   uint64_t fingerprint = 0;
   void* owner = nullptr;  // of the messages
+  uint64_t turn = 0;      // of the request among all that send
 };
 
 struct Step {

@@ -18,6 +18,7 @@ void Program::prepare(const std::shared_ptr<const Plan>& plan, uint64_t count,
   element_ = element;
   if (!same_plan) {
     lay_out();
+    measure_depths();
     collect_dependents();
     collect_lowest();
   }
@@ -48,6 +49,22 @@ void Program::lay_out() {
     layout_[p].window = rings ? repeat : std::min(repeat, kWindow);
     layout_[p].first_step = steps_;
     steps_ += static_cast<uint32_t>(layout_[p].window);
+  }
+}
+
+// Iteration i of a phase of depth d is step d + i; phases that come later in the list and are
+// depended on nevertheless (a slot is free again) do not count.
+void Program::measure_depths() {
+  const auto& phases = plan_->schedule.phases;
+  for (size_t p = 0; p < phases.size(); ++p) {
+    int64_t depth = 0;
+    for (const Dep& dep : phases[p].deps) {
+      if (dep.phase >= static_cast<int>(p)) continue;
+      const bool all = dep.shift == schedule::kAllIterations;
+      const int64_t shift = all ? phases[dep.phase].repeat - 1 : dep.shift;
+      depth = std::max(depth, layout_[dep.phase].depth + shift + 1);
+    }
+    layout_[p].depth = static_cast<uint32_t>(std::min<int64_t>(depth, INT32_MAX));
   }
 }
 

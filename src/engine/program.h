@@ -33,6 +33,8 @@ class Program {
   std::span<const uint16_t> dependents(int p) const {
     return {dependents_.data() + layout_[p].dependents_begin, layout_[p].dependents_count};
   }
+  // Steps that must come before iteration 0 of phase p, one after another.
+  uint32_t depth(int p) const { return layout_[p].depth; }
   uint64_t offset(int32_t piece) const { return offsets_[piece]; }
   // Bytes from the beginning of the user's input, or output, to a piece of it.
   uint64_t place(schedule::Buffer buffer, int32_t piece) const;
@@ -44,11 +46,13 @@ class Program {
   struct Layout {
     int32_t window = 0;
     uint32_t first_step = 0;
+    uint32_t depth = 0;
     uint32_t dependents_begin = 0, dependents_count = 0;
     uint32_t lowest_begin = UINT32_MAX;  // into lowest_piece_; only where somebody waits for all
   };
 
   void lay_out();
+  void measure_depths();
   void collect_dependents();
   void collect_lowest();
 

@@ -150,6 +150,8 @@ void Links::remove_communicator(uint32_t comm) {
   if (at == removed.end() || *at != comm) removed.insert(at, comm);
 }
 
+uint64_t Links::take_turn() { return ++state_->turns; }
+
 Send* Links::post_send(int rank, const SendSpec& spec) {
   State& s = *state_;
   Peer& p = s.peer(rank);
@@ -164,7 +166,8 @@ Send* Links::post_send(int rank, const SendSpec& spec) {
     p.sends.insert(send);
   }
   send->posted = true;
-  send->age = p.posted++;
+  send->order = (spec.turn != 0 ? spec.turn : take_turn()) << kStepBits |
+                std::min(spec.step, (1u << kStepBits) - 1);
   send->data = spec.data;
   send->total = spec.total;
   send->available = spec.available;

@@ -41,6 +41,10 @@ struct SendSpec {
   uint64_t available = 0;           // prefix that may be sent now; extend() raises it
   uint64_t fingerprint = 0;         // of the rank-invariant arguments; must equal the receiver's
   bool announce = false;  // point-to-point: tell the peer at once, a receive may have no source yet
+  // Of two messages that could go, the one with the lower turn goes first, then the one with the
+  // lower step. 0: a turn of its own.
+  uint64_t turn = 0;
+  uint32_t step = 0;
   void* owner = nullptr;  // comes back in callbacks
   uint32_t index = 0;
 };
@@ -150,6 +154,7 @@ class Links {
   void remove_communicator(uint32_t comm);  // drops what is left of it, also what comes later
 
   // --- messages ---
+  uint64_t take_turn();  // later than all that were taken, or posted without one, before
   Send* post_send(int peer,
                   const SendSpec& spec);  // may release inside the call: then returns nullptr
   void extend(Send* send, uint64_t available);

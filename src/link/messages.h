@@ -48,7 +48,7 @@ struct Send {
   uint8_t grants_seen = 0;
   uint8_t grants_final = 0;
   const std::byte* data = nullptr;
-  uint64_t age = 0;  // number among those posted to the peer
+  uint64_t order = 0;  // the lower goes first; equal ones in the order in which they became ready
   uint64_t total = 0;
   uint64_t available = 0;
   uint64_t granted = 0;

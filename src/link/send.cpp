@@ -24,11 +24,11 @@ void Links::State::drop(Send& send) {
 void Links::State::make_ready(Send& send) {
   if (send.in != Send::In::kNone) return;
   send.in = Send::In::kReady;
-  // What was posted first goes first: later messages may depend on it, here or at the peer, and one
-  // that is granted bit by bit must not find itself behind a long one each time.
+  // The earlier step of the earlier operation goes first: later ones may depend on it, here or at the
+  // peer, and one that is granted bit by bit must not find itself behind a long one each time.
   List<Send>& ready = peer(send.peer).ready;
   Send* before = ready.back();
-  while (before != nullptr && before->age > send.age) before = before->previous;
+  while (before != nullptr && before->order > send.order) before = before->previous;
   ready.insert_after(before, &send);
 }
 

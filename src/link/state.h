@@ -42,6 +42,7 @@ inline constexpr uint64_t kCopyMost = 1024 * 1024;
 inline constexpr uint32_t kMinSegment = 16 * 1024;
 inline constexpr uint32_t kNarrowSegment = 4 * 1024;
 inline constexpr uint32_t kNarrowFrames = 64;  // clean frames that end a narrowing
+inline constexpr int kStepBits = 24;  // of Send::order; above them is the turn
 inline constexpr size_t kMaxEarly = 1 << 20;   // messages a peer may name before they are posted
 inline constexpr size_t kMaxComms = 4096;      // and communicators it may name at a time
 inline constexpr int kMaxProtocolErrors = 3;
@@ -115,7 +116,6 @@ struct Peer {
   List<Frame> queued;    // eager and control frames, before their first transmission
   List<Frame> requeued;  // have a sequence; to be transmitted (again)
   List<Send> ready;      // have granted bytes to send; oldest first
-  uint64_t posted = 0;   // sends so far
   std::array<Frame*, kWindow> window{};  // by sequence modulo kWindow
   uint32_t next_sequence = 1;
   uint32_t acked = 0;  // everything up to it
@@ -269,6 +269,7 @@ struct Links::State {
   std::vector<Mismatch> mismatches;     // to be told at the next safe point
   std::vector<std::pair<Peer*, Status>> failures;
   uint64_t timer_at = kNever;
+  uint64_t turns = 0;  // taken so far
   Pool<Frame> frames;
   Pool<Send> sends;
   Pool<Recv> recvs;
