@@ -13,7 +13,7 @@
  *  - Memory given to send() may be read until sent() reports its token, close_trunk() returned,
  *    or down() was called for that trunk. Memory given by place() may be written until the frame's
  *    last progress(), redirect(), close_trunk() or down(). After that the transport never touches
- * it.
+ *    it; and no sent() follows close_trunk() or down().
  *  - A transport may hold accepted frames back until the next flush() or poll(), so that frames
  * that are sent together leave together.
  *  - Frames of one trunk arrive in the order sent, unless `ordered` is 0; none is lost or

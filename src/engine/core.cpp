@@ -242,10 +242,9 @@ bool Core::begin(Request* request) {
     return true;
   }
   try {
-    request->execution.begin(
-        call, request->element,
-        Site{&links_, &options.peers, options.comm, request->number, call.fingerprint, request,
-             links_.take_turn()});
+    request->execution.begin(call, request->element,
+                             Site{&links_, &options.peers, options.comm, request->number,
+                                  call.fingerprint, request, links_.take_turn()});
     return true;
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {

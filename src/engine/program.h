@@ -33,7 +33,7 @@ class Program {
   std::span<const uint16_t> dependents(int p) const {
     return {dependents_.data() + layout_[p].dependents_begin, layout_[p].dependents_count};
   }
-  // Steps that must come before iteration 0 of phase p, one after another.
+  // Steps that come before iteration 0 of phase p, one after another: the order of sending.
   uint32_t depth(int p) const { return layout_[p].depth; }
   uint64_t offset(int32_t piece) const { return offsets_[piece]; }
   // Bytes from the beginning of the user's input, or output, to a piece of it.
@@ -53,6 +53,7 @@ class Program {
 
   void lay_out();
   void measure_depths();
+  int64_t depth_of_tag(int32_t tag) const;
   void collect_dependents();
   void collect_lowest();
 

@@ -46,7 +46,8 @@ bool flatten_step(const Phase& phase, int32_t i, TinyStep* step) {
 }  // namespace
 
 std::unique_ptr<const TinyProgram> TinyProgram::flatten(const schedule::Schedule& schedule) {
-  if (schedule.blocks != 1 || schedule.pieces != 1 || schedule.scratch_slots > kTinySlots) return nullptr;
+  if (schedule.blocks != 1 || schedule.pieces != 1 || schedule.scratch_slots > kTinySlots)
+    return nullptr;
   std::vector<int32_t> first;  // step of each phase's iteration 0
   int32_t count = 0;
   for (const Phase& phase : schedule.phases) {

@@ -261,10 +261,16 @@ bool Links::progress() {
   return happened;
 }
 
-void Links::State::flush_transports() {
-  for (auto& context : contexts) {
-    if (context->transport->flush != nullptr) context->transport->flush(context->handle);
+bool Links::State::flush_transports() {
+  for (int round = 0; round < kFlushRounds; ++round) {
+    for (auto& context : contexts) {
+      if (context->transport->flush != nullptr) context->transport->flush(context->handle);
+    }
+    bool more = false;
+    for (Peer* p : linked) more |= p->throttled && pump(*p);
+    if (!more) return true;
   }
+  return false;
 }
 
 void Links::flush() {
@@ -287,8 +293,8 @@ uint64_t Links::next_timer() const { return state_->timer_at; }
 bool Links::can_sleep() {
   State& s = *state_;
   if (!s.mismatches.empty() || !s.failures.empty()) return false;
-  s.flush_transports();
-  return std::all_of(s.contexts.begin(), s.contexts.end(),
+  return s.flush_transports() &&
+         std::all_of(s.contexts.begin(), s.contexts.end(),
                      [](const auto& c) { return c->properties.has_descriptors != 0; });
 }
 

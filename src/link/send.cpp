@@ -24,8 +24,8 @@ void Links::State::drop(Send& send) {
 void Links::State::make_ready(Send& send) {
   if (send.in != Send::In::kNone) return;
   send.in = Send::In::kReady;
-  // The earlier step of the earlier operation goes first: later ones may depend on it, here or at the
-  // peer, and one that is granted bit by bit must not find itself behind a long one each time.
+  // The earlier step of the earlier operation goes first: later ones may depend on it, here or at
+  // the peer, and one that is granted bit by bit must not find itself behind a long one each time.
   List<Send>& ready = peer(send.peer).ready;
   Send* before = ready.back();
   while (before != nullptr && before->order > send.order) before = before->previous;
@@ -112,12 +112,14 @@ bool Links::State::finish(Send& send) {
   return false;
 }
 
-void Links::State::pump(Peer& p) {
-  if (p.pumping || p.failed) return;
+bool Links::State::pump(Peer& p) {
+  if (p.pumping || p.failed) return false;
   p.pumping = true;
-  while (pump_one(p)) {
-  }
+  p.throttled = false;
+  bool moved = false;
+  while (pump_one(p)) moved = true;
   p.pumping = false;
+  return moved;
 }
 
 bool Links::State::pump_one(Peer& p) {
@@ -152,6 +154,8 @@ bool Links::State::pump_one(Peer& p) {
       static_cast<uint32_t>(std::min<uint64_t>(limit - send->sent, segment(p, send->total)));
   Trunk* trunk = choose(p, length);
   if (trunk == nullptr) return false;
+  p.throttled = !may_hold(*trunk, length);
+  if (p.throttled) return false;
   Frame* frame = frames.take();
   frame->header.kind = FrameKind::kData;
   frame->header.key = send->key;
@@ -214,6 +218,7 @@ void Links::State::transmit(Trunk& trunk, Frame& frame) {
   if (frame.tries < 255) ++frame.tries;
   trunk.inflight.push_back(&frame);
   trunk.inflight_bytes += header.length;
+  trunk.held_bytes += header.length;
   const auto code =
       trunk.context->transport->send(trunk.context->handle, trunk.handle, bytes.data(), frame.data,
                                      header.length, reinterpret_cast<uint64_t>(&frame));
@@ -222,6 +227,7 @@ void Links::State::transmit(Trunk& trunk, Frame& frame) {
     trunk.blocked = true;
     trunk.inflight.remove(&frame);
     trunk.inflight_bytes -= header.length;
+    trunk.held_bytes -= header.length;
     frame.trunk = nullptr;
     frame.held = false;
     --frame.tries;

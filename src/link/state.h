@@ -42,9 +42,15 @@ inline constexpr uint64_t kCopyMost = 1024 * 1024;
 inline constexpr uint32_t kMinSegment = 16 * 1024;
 inline constexpr uint32_t kNarrowSegment = 4 * 1024;
 inline constexpr uint32_t kNarrowFrames = 64;  // clean frames that end a narrowing
-inline constexpr int kStepBits = 24;  // of Send::order; above them is the turn
-inline constexpr size_t kMaxEarly = 1 << 20;   // messages a peer may name before they are posted
-inline constexpr size_t kMaxComms = 4096;      // and communicators it may name at a time
+// A trunk's transport holds no more data than goes out in kHeldTime, so that grants and
+// acknowledgements do not stand behind what a slow cable takes long for; a frame of it takes
+// kFrameTime.
+inline constexpr double kHeldTime = 4e6;   // ns
+inline constexpr double kFrameTime = 2e6;  // ns
+inline constexpr int kFlushRounds = 8;
+inline constexpr int kStepBits = 24;          // of Send::order; above them is the turn
+inline constexpr size_t kMaxEarly = 1 << 20;  // messages a peer may name before they are posted
+inline constexpr size_t kMaxComms = 4096;     // and communicators it may name at a time
 inline constexpr int kMaxProtocolErrors = 3;
 
 struct Peer;
@@ -85,6 +91,7 @@ struct Trunk {
       0;  // counts connections and losses: tells whether a callback changed the trunk
   List<Frame> inflight;  // in the order of transmission
   uint64_t inflight_bytes = 0;
+  uint64_t held_bytes = 0;  // of those, what the transport has not reported sent
   Incoming incoming;
 
   uint64_t redial_at = kNever;
@@ -115,7 +122,9 @@ struct Peer {
   // Sending.
   List<Frame> queued;    // eager and control frames, before their first transmission
   List<Frame> requeued;  // have a sequence; to be transmitted (again)
-  List<Send> ready;      // have granted bytes to send; oldest first
+  List<Send> ready;      // have granted bytes to send; lowest order first
+  bool throttled =
+      false;  // stopped because a trunk's transport holds enough; see flush_transports()
   std::array<Frame*, kWindow> window{};  // by sequence modulo kWindow
   uint32_t next_sequence = 1;
   uint32_t acked = 0;  // everything up to it
@@ -192,6 +201,7 @@ struct Links::State {
   // stripe.cpp: which trunk carries the next frame
   Trunk* choose(Peer& peer, uint32_t length) const;
   uint32_t segment(const Peer& peer, uint64_t total) const;
+  bool may_hold(const Trunk& trunk, uint32_t length) const;
   bool room(const Peer& peer, const Trunk& trunk) const;
   void measure(Trunk& trunk, const Frame& frame);
 
@@ -199,7 +209,7 @@ struct Links::State {
   bool feed(Send& send);    // makes eager frames, or announces; false: the send is gone
   bool finish(Send& send);  // if everything is acknowledged; false: the send is gone
   void announce(Send& send);
-  void pump(Peer& peer);
+  bool pump(Peer& peer);  // whether a frame was given to a transport
   bool pump_one(Peer& peer);
   void transmit(Trunk& trunk, Frame& frame);
   Frame* control(Peer& peer, FrameKind kind, const Key& key);
@@ -252,7 +262,9 @@ struct Links::State {
   void redirect(Trunk& trunk);
 
   // timers.cpp
-  void flush_transports();  // what was sent together leaves together
+  // What was sent together leaves together; as long as that makes room, more does. False: it could
+  // go on.
+  bool flush_transports();
   void run_timers();
   void check_retransmit(Trunk& trunk, uint64_t time);
   void check_silence(Peer& peer, uint64_t time);

@@ -30,6 +30,11 @@ bool Links::State::room(const Peer& peer, const Trunk& trunk) const {
   return trunk.inflight_bytes < limit;
 }
 
+bool Links::State::may_hold(const Trunk& trunk, uint32_t length) const {
+  return trunk.rate == 0 || trunk.held_bytes == 0 ||
+         static_cast<double>(trunk.held_bytes + length) <= trunk.rate * kHeldTime;
+}
+
 // The trunk with the least expected finish time. If that one is full the frame waits for it:
 // another would finish later still. A trunk that is late is passed over while there is another.
 Trunk* Links::State::choose(Peer& peer, uint32_t length) const {
@@ -50,23 +55,31 @@ Trunk* Links::State::choose(Peer& peer, uint32_t length) const {
   return best != nullptr && room(peer, *best) ? best : nullptr;
 }
 
-// With several trunks a message is cut so that each gets about four pieces of it.
+// With several trunks a message is cut so that each gets about four pieces of it. On a slow one a
+// frame does not take longer than kFrameTime.
 uint32_t Links::State::segment(const Peer& peer, uint64_t total) const {
   const bool striped = striped_up(peer);
   uint32_t best = UINT32_MAX, limit = UINT32_MAX, up = 0;
   bool narrow = false;
+  double slowest = 0;
   for (const Trunk* trunk : peer.trunks) {
     // A frame keeps its length when it moves to another trunk, so every trunk must take it.
     limit = std::min(limit, trunk->context->properties.max_payload);
     if (!trunk->up() || trunk->spec.striped != striped) continue;
     ++up;
     narrow = narrow || trunk->narrow > 0;
+    if (trunk->rate > 0) slowest = slowest > 0 ? std::min(slowest, trunk->rate) : trunk->rate;
     best = std::min(best, trunk->context->properties.best_payload);
   }
   if (options.segment_bytes != 0) best = options.segment_bytes;
   if (up > 1) {
     const uint64_t share = std::max<uint64_t>(total / (4ull * up), kMinSegment);
     best = static_cast<uint32_t>(std::min<uint64_t>(best, share));
+  }
+  if (slowest > 0) {
+    const auto timely =
+        static_cast<uint32_t>(std::min(slowest * kFrameTime, double{UINT32_MAX / 2}));
+    best = std::min(best, std::max(timely, kMinSegment));
   }
   if (narrow) best = std::min(best, kNarrowSegment);
   best = std::min(best, limit);

@@ -60,6 +60,7 @@ tbcclTransportCallbacks_t callbacks(Context* context) {
 
 void Links::State::sent(Frame& frame) {
   frame.held = false;
+  frame.trunk->held_bytes -= frame.header.length;
   if (!frame.acked) return;
   Peer& p = *frame.trunk->peer;
   frame.trunk->inflight.remove(&frame);
@@ -229,7 +230,7 @@ void Links::State::trunk_lost(Trunk& trunk, bool closed, bool gone, const std::s
       requeue(p, *frame);
     }
   }
-  trunk.inflight_bytes = 0;
+  trunk.inflight_bytes = trunk.held_bytes = 0;
   trunk.last_error = text;
   p.last_error = text;
   p.ack_now = true;

@@ -236,6 +236,9 @@ void run_event(tbcclTransportContext_t* context, Event& event) {
       {
         std::lock_guard<std::mutex> lock(context->core->mutex);
         end.open = false;
+        std::erase_if(context->events, [&](const Event& e) {  // sent() of what came after the end
+          return e.connection == event.connection && e.side == event.side;
+        });
       }
       cb.down(cb.self, end.user, event.gone, event.text.c_str());
       break;

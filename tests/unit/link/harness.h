@@ -50,7 +50,8 @@ class Side : public Client, public Watcher {
   Links& links() { return links_; }
 
   Outgoing& send(int peer, const Key& key, uint64_t total, uint64_t available,
-                 uint64_t fingerprint = 7, bool announce = false) {
+                 uint64_t fingerprint = 7, bool announce = false, uint64_t turn = 0,
+                 uint32_t step = 0) {
     auto& out = outgoing[next_];
     out.data.resize(total);
     for (uint64_t i = 0; i < total; ++i) out.data[i] = pattern(key.step, i);
@@ -61,6 +62,8 @@ class Side : public Client, public Watcher {
     spec.available = available;
     spec.fingerprint = fingerprint;
     spec.announce = announce;
+    spec.turn = turn;
+    spec.step = step;
     spec.owner = this;
     spec.index = next_++;
     out.send = links_.post_send(peer, spec);

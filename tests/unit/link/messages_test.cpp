@@ -105,6 +105,40 @@ TEST_CASE("a message that was posted first goes on before a later one") {
   CHECK(pair.problems() == "");
 }
 
+TEST_CASE("the earlier step of the earlier turn goes first, whichever was posted first") {
+  const bool slotted = GENERATE(false, true);
+  constexpr uint64_t kTotal = 3'000'000;
+  MemoryOptions options = shape(slotted);
+  options.queue_frames = 4;
+  Pair pair(options, 1);
+  REQUIRE(pair.ok);
+  const uint64_t early = pair.a().links().take_turn(), late = pair.a().links().take_turn();
+  struct What {
+    uint64_t turn;
+    uint32_t step;
+  };
+  // The order in which they are posted; a step beyond all that can be told apart is the last.
+  const What posted[] = {{late, 0}, {early, 4'000'000'000u}, {early, 7}, {early, 0}, {0, 0}};
+  const size_t expected[] = {3, 2, 1, 0, 4};
+  std::vector<Outgoing*> out;
+  std::vector<Arriving*> in;
+  std::vector<size_t> finished;
+  for (uint32_t i = 0; i < 5; ++i)
+    out.push_back(
+        &pair.a().send(1, key_of(i), kTotal, 0, 7, false, posted[i].turn, posted[i].step));
+  for (uint32_t i = 0; i < 5; ++i) in.push_back(&pair.b().receive(0, key_of(i), kTotal, kTotal));
+  pair.settle();
+  pair.b().on_arrived = [&](uint32_t index) {
+    if (pair.b().arriving.at(index).done > 0) finished.push_back(index);
+  };
+  for (Outgoing* message : out) pair.a().links().extend(message->send, kTotal);
+  pair.settle();
+  pair.pass(5);
+  CHECK(finished == std::vector<size_t>(std::begin(expected), std::end(expected)));
+  for (uint32_t i = 0; i < 5; ++i) CHECK(intact(*in[i], i));
+  CHECK(pair.problems() == "");
+}
+
 TEST_CASE("many messages of two communicators, posted in opposite orders") {
   const bool slotted = GENERATE(false, true);
   const int trunks = GENERATE(1, 2);

@@ -103,6 +103,32 @@ TEST_CASE("unequal trunks carry in proportion to their rates, which nobody has t
   REQUIRE(pair.problems() == "");
 }
 
+TEST_CASE("a small message does not wait behind all that a slow trunk has still to carry") {
+  MemoryOptions options;
+  options.manual = true;
+  options.slotted = GENERATE(false, true);
+  Pair pair(options, 1);
+  REQUIRE(pair.ok);
+  Wires wires(pair, {100});  // bytes a tick: 10 MB/s
+  constexpr uint64_t kLong = 1'000'000, kShort = 100;
+  Arriving& first = pair.b().receive(0, key_of(1), kLong, kLong);
+  Outgoing& sent_first = pair.a().send(1, key_of(1), kLong, kLong);
+  REQUIRE(wires.carry(first, sent_first, 20'000) <= 20'000);  // the rate is learned
+  Arriving& second = pair.b().receive(0, key_of(2), kLong, kLong);
+  Outgoing& sent_second = pair.a().send(1, key_of(2), kLong, kLong);
+  pair.settle();
+  Arriving& quick = pair.b().receive(0, key_of(3), kShort, kShort);
+  Outgoing& sent_quick = pair.a().send(1, key_of(3), kShort, kShort);
+  // What is held at most takes 4 ms; the long message 100 ms.
+  CHECK(wires.carry(quick, sent_quick, 10'000) < 1'000);
+  CHECK(second.done == 0);
+  REQUIRE(wires.carry(second, sent_second, 20'000) <= 20'000);
+  CHECK(intact(first, 1));
+  CHECK(intact(second, 2));
+  CHECK(intact(quick, 3));
+  CHECK(pair.problems() == "");
+}
+
 TEST_CASE("a small message uses one trunk") {
   MemoryOptions options;
   options.manual = true;
