@@ -22,7 +22,7 @@ struct Algorithm {
   std::span<const tbcclOperation_t> operations;
   // Of operations that reduce:
   bool rank_order;  // combines in rank order: may be used without commutativity
-  bool board;       // a board can carry it out (all-reduce, barrier and broadcast)
+  bool board;       // a board can carry it out (but for variable counts)
   bool one_fold;    // ... left to right with one rounding: the same bits as every other such one
   schedule::Schedule (*make)(const schedule::Collective&, int rank, int size,
                              const schedule::Basis&);

@@ -81,6 +81,32 @@ Schedule make_direct_reduction(const Collective& collective, int rank, int size)
   }
 }
 
+namespace {
+
+// What the busiest rank copies: into its cell, and out of the others' or from its own input.
+Cost cost_board_blocks(tbcclOperation_t operation, uint64_t bytes, const schedule::Basis& basis) {
+  const int n = basis.size;
+  const double vector = static_cast<double>(bytes), peers = n - 1;
+  const uint64_t block = bytes / static_cast<uint64_t>(schedule::vector_blocks(operation, n));
+  const auto each = static_cast<double>(block);
+  const bool in_parts = operation == tbcclOpReduceScatter || operation == tbcclOpAllToAll ||
+                        operation == tbcclOpScatter;
+  const int turns = board_turns(in_parts ? bytes : block, 1);
+  switch (operation) {
+    case tbcclOpAllToAll:
+      return price_board(turns, 2 * vector, 0, bytes, basis);
+    case tbcclOpAllGather:
+      return price_board(turns, each + vector, 0, bytes, basis);
+    case tbcclOpGather:
+    case tbcclOpScatter:
+      return price_board(turns, vector, 0, bytes, basis);
+    default:  // reductions: of a block, or of a whole vector
+      return price_board(turns, in_parts ? vector : each, peers * each, bytes, basis);
+  }
+}
+
+}  // namespace
+
 Cost cost_direct_blocks(const Collective& collective, uint64_t bytes,
                         const schedule::Basis& basis) {
   const tbcclOperation_t operation = schedule::uniform(collective.operation);
@@ -88,6 +114,8 @@ Cost cost_direct_blocks(const Collective& collective, uint64_t bytes,
   const double peers = n - 1, vector = static_cast<double>(bytes);
   const double block = vector / schedule::vector_blocks(operation, n);
   const double reduced = schedule::reduces(operation) ? peers * block : 0;
+  if (basis.board && !schedule::varies(collective.operation))
+    return cost_board_blocks(operation, bytes, basis);
   Load load;
   if (n == 1) return price(load, bytes, basis);
   load.steps = 1;

@@ -21,11 +21,35 @@ bool same(const selection::Question& a, const selection::Question& b) {
 
 // How a board carries it out; kNone: it goes over links.
 engine::BoardUse board_use(const std::string& algorithm, tbcclOperation_t operation) {
-  if (algorithm == "twostep") return engine::BoardUse::kTwoStep;
-  if (algorithm != "direct") return engine::BoardUse::kNone;
-  if (operation == tbcclOpBroadcast) return engine::BoardUse::kSpread;
-  if (operation == tbcclOpBarrier) return engine::BoardUse::kMeet;
-  return operation == tbcclOpAllReduce ? engine::BoardUse::kOneStep : engine::BoardUse::kNone;
+  using engine::BoardUse;
+  if (algorithm == "twostep") return BoardUse::kTwoStep;
+  if (algorithm != "direct") return BoardUse::kNone;
+  switch (operation) {
+    case tbcclOpAllReduce:
+      return BoardUse::kOneStep;
+    case tbcclOpBarrier:
+      return BoardUse::kMeet;
+    case tbcclOpBroadcast:
+      return BoardUse::kSpread;
+    case tbcclOpReduce:
+      return BoardUse::kReduce;
+    case tbcclOpScan:
+      return BoardUse::kScan;
+    case tbcclOpExScan:
+      return BoardUse::kExclusiveScan;
+    case tbcclOpReduceScatter:
+      return BoardUse::kReduceScatter;
+    case tbcclOpAllToAll:
+      return BoardUse::kExchange;
+    case tbcclOpAllGather:
+      return BoardUse::kCollect;
+    case tbcclOpGather:
+      return BoardUse::kGather;
+    case tbcclOpScatter:
+      return BoardUse::kScatter;
+    default:  // where ranks do not know each other's counts they could not agree on chunks
+      return BoardUse::kNone;
+  }
 }
 
 }  // namespace
@@ -60,7 +84,8 @@ Status PlanCache::make(const selection::Question& question,
   fresh->schedule = selection::make(choice.algorithm, question.collective, rank_, basis_);
   // The name is what ranks must agree on; the rest of a schedule follows from it and the basis.
   fresh->hash = fnv1a64(choice.algorithm);
-  if (basis_.board) fresh->board = board_use(choice.algorithm, question.collective.operation);
+  if (basis_.board && basis_.size <= engine::kMostOnBoard)
+    fresh->board = board_use(choice.algorithm, question.collective.operation);
   fresh->tiny = engine::TinyProgram::flatten(fresh->schedule);
   if (plans_.size() == kPlans) plans_.erase(plans_.begin());
   plans_.push_back(Made{choice.algorithm, question.collective, fresh});

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/shared_memory.h"
+#include "engine/board_cells.h"
 #include "engine/engine.h"
 
 namespace tbccl::engine {
@@ -14,7 +15,6 @@ namespace {
 constexpr uint32_t kInputReferred = 1;        // instead of a copy; in an operation's first turn
 constexpr uint32_t kOutputReferred = 2;       // results will be, instead of copies
 constexpr uint64_t kReferFrom = 1024 * 1024;  // bytes of a vector for which references pay
-constexpr uint64_t kSlice = 64 * 1024;        // of work between two looks at anything else
 // How long a withdrawal waits for readers in this process, and in others.
 constexpr uint64_t kWithdrawNs = 10'000'000'000;
 constexpr uint64_t kWithdrawOthersNs = 100'000'000;
@@ -27,28 +27,6 @@ struct References {
 };
 
 }  // namespace
-
-// Small payloads share the header's cache line.
-struct alignas(64) Board::Cell {
-  static constexpr uint64_t kInline = 32;
-  std::atomic<uint64_t> turn;
-  uint64_t fingerprint;
-  uint32_t flags;
-  uint32_t unused[3];
-  std::byte data[kInline];
-  std::byte area[kBoardArea];
-
-  const std::byte* payload(uint64_t bytes) const { return bytes <= kInline ? data : area; }
-  std::byte* payload(uint64_t bytes) { return bytes <= kInline ? data : area; }
-};
-
-struct Board::Words {
-  alignas(64) std::atomic<uint64_t> read;
-  alignas(64) std::atomic<uint32_t> closed;
-  uint64_t process[2];         // which one this rank is in
-  std::atomic<uint32_t> comm;  // the communicator that this rank uses the set for; 0: none
-  alignas(64) std::atomic<uint32_t> reading;
-};
 
 size_t Board::set_bytes() {
   static_assert(sizeof(Words) <= kPage);
@@ -134,22 +112,24 @@ void Board::begin(const Call& call, uint32_t element) {
   fingerprint_ = call.fingerprint + comm_ * 0x9e3779b97f4a7c15u;
   element_ = element;
   bytes_ = call.count * element;
-  if (bytes_ == 0 && use_ != BoardUse::kSpread) use_ = BoardUse::kMeet;
+  if (bytes_ == 0 && (use_ == BoardUse::kOneStep || use_ == BoardUse::kTwoStep))
+    use_ = BoardUse::kMeet;
   root_ = call.peer;
-  fills_ = use_ != BoardUse::kMeet && (use_ != BoardUse::kSpread || rank_ == root_);
+  in_place_ = input_ == output_;
+  fills_ = reduction_->scaled && bytes_ > 0;  // own contributions are read from the cell, too
+  for (int reader = 0; reader < size_ && !fills_; ++reader) {
+    fills_ = use_ != BoardUse::kMeet && reader != rank_ && reads(reader, rank_);
+  }
   refers_input_ = refers_output_ = any_referred_ = false;
   for (Member& m : members_) {
     m.referred = false;
     m.input = m.output = nullptr;
   }
   first_turn_ = turn_ + 1;
-  chunk_ = 0;
-  length_ = std::min<uint64_t>(bytes_, kBoardArea);
-  at_ = 0;
+  begin_chunk(0);
   disagreeing_ = -1;
   disagreed_ = stuck_ = false;
   unreadable_ = -1;
-  stage_ = Stage::kFill;
 }
 
 bool Board::advance(uint64_t* budget) {
@@ -167,8 +147,10 @@ bool Board::step(uint64_t* budget) {
     case Stage::kGather:
       return gather(budget);
     case Stage::kLetGo:
-      for (const Member& m : members_) {
-        if (m.words != nullptr && m.words->read.load() < turn_) return false;
+      for (int reader = 0; reader < size_; ++reader) {
+        const Member& m = members_[static_cast<size_t>(reader)];
+        if (m.words != nullptr && reads(reader, rank_) && m.words->read.load() < turn_)
+          return false;
       }
       stage_ = Stage::kDone;
       return true;
@@ -190,28 +172,9 @@ bool Board::fill(uint64_t* budget) {
       if (!has_published(m, turn_)) return false;
     }
     if (disagreeing_ = contradicting(); disagreeing_ >= 0) return false;
-    if (chunk_ == 0 && bytes_ >= kReferFrom) refer();
+    if (chunk_ == 0 && input_bytes() >= kReferFrom) refer();
   }
-  const bool copies = fills_ && !refers_input_;
-  // Nobody else reads this rank's own share of the first of two steps.
-  const Range own = use_ == BoardUse::kTwoStep && !reduction_->scaled ? share(rank_) : Range{0, 0};
-  while (copies && at_ < length_) {
-    if (at_ == own.from && own.to > own.from) {
-      at_ = own.to;
-      continue;
-    }
-    if (*budget == 0) return true;
-    const uint64_t end = at_ < own.from ? own.from : length_;
-    const uint64_t piece = std::min({end - at_, kSlice, std::max<uint64_t>(*budget, 64) / 64 * 64});
-    std::byte* const to = cells_[(turn_ + 1) % 2]->payload(length_) + at_;
-    if (reduction_->scaled) {
-      reduce::scale(*reduction_, to, input_ + chunk_ + at_, piece / element_);
-    } else {
-      std::memcpy(to, input_ + chunk_ + at_, piece);
-    }
-    at_ += piece;
-    *budget -= std::min(*budget, piece);
-  }
+  if (fills_ && !refers_input_ && !fill_cell(budget)) return true;
   publish();
   at_ = use_ == BoardUse::kTwoStep ? share(rank_).from : 0;
   stage_ = Stage::kFold;
@@ -233,9 +196,13 @@ void Board::ring() {
   }
 }
 
-// Long vectors that all can read need not be copied: the cell carries the references instead.
+// Long vectors that all can read need not be copied: the cell carries the references instead. Where
+// results overwrite what others have still to read there is no way around the copy.
 void Board::refer() {
   if (!fills_ || reduction_->scaled || use_ == BoardUse::kOneStep) return;
+  const bool overwrites =
+      use_ == BoardUse::kExchange || use_ == BoardUse::kScan || use_ == BoardUse::kExclusiveScan;
+  if (in_place_ && overwrites) return;
   auto* const to = reinterpret_cast<References*>(cells_[(turn_ + 1) % 2]->area);
   if (static_cast<size_t>(size_) * sizeof(References) > kBoardArea) return;
   bool input = true, output = use_ == BoardUse::kTwoStep;
@@ -243,7 +210,7 @@ void Board::refer() {
     const Member& m = members_[static_cast<size_t>(rank)];
     if (m.words == nullptr) continue;
     References references{};
-    input = links_.refer(m.peer, input_, bytes_, &references.input);
+    input = links_.refer(m.peer, input_, input_bytes(), &references.input);
     output = input && output && links_.refer(m.peer, output_, bytes_, &references.output);
     to[rank] = references;
   }
@@ -284,7 +251,7 @@ void Board::take_references(Member& m) {
   References mine;
   std::memcpy(&mine, cell.area + static_cast<size_t>(rank_) * sizeof mine, sizeof mine);
   m.referred = any_referred_ = true;
-  m.input = links_.reach(m.peer, mine.input, bytes_);
+  m.input = links_.reach(m.peer, mine.input, input_bytes());
   const bool output = (cell.flags & kOutputReferred) != 0;
   if (output) m.output = links_.reach(m.peer, mine.output, bytes_);
   if (m.input != nullptr && (!output || m.output != nullptr)) return;
@@ -294,18 +261,11 @@ void Board::take_references(Member& m) {
 
 bool Board::all_arrived() {
   if (gathered_) return true;
-  for (Member& m : members_) {
-    if (!arrived(m)) return false;
+  for (int owner = 0; owner < size_; ++owner) {
+    if (reads(rank_, owner) && !arrived(members_[static_cast<size_t>(owner)])) return false;
   }
   gathered_ = true;
   return true;
-}
-
-Board::Range Board::share(int rank) const {
-  const auto n = static_cast<uint64_t>(size_);
-  const uint64_t piece = ((length_ + n - 1) / n + 63) / 64 * 64;
-  const auto r = static_cast<uint64_t>(rank);
-  return {std::min(length_, r * piece), std::min(length_, (r + 1) * piece)};
 }
 
 bool Board::start_reading() {
@@ -327,115 +287,19 @@ bool Board::closed_to_us() const {
                      [](const Member& m) { return m.referred && m.words->closed.load() != 0; });
 }
 
-// What was published is combined in rank order: all of it, or the own share.
-bool Board::fold(uint64_t* budget) {
-  if (use_ == BoardUse::kSpread || use_ == BoardUse::kMeet) {
-    next_ = 1;
-    stage_ = Stage::kGather;
-    return true;
-  }
-  if (!all_arrived()) return false;
-  const bool two = use_ == BoardUse::kTwoStep;
-  const uint64_t end = two ? share(rank_).to : length_;
-  if (at_ < end) {
-    const uint64_t piece = std::min({end - at_, kSlice, std::max<uint64_t>(*budget, 64) / 64 * 64});
-    const uint64_t where = chunk_ + at_;
-    for (size_t i = 0; i < members_.size(); ++i) {
-      const Member& m = members_[i];
-      const std::byte* const in_cell = static_cast<int>(i) != rank_
-                                           ? m.cells[turn_ % 2]->payload(length_)
-                                           : cells_[turn_ % 2]->payload(length_);
-      if (static_cast<int>(i) == rank_ && !reduction_->scaled) {
-        sources_[i] = input_ + where;
-      } else {
-        sources_[i] = m.input != nullptr ? m.input + where : in_cell + at_;
-      }
-    }
-    if (!start_reading()) return false;
-    // What others read is copied to its place, not stored there by the kernel: their caches hold
-    // its lines, for which a kernel's stores wait one by one (twice the time of a whole all-reduce
-    // of 2 MiB), and memcpy's do not.
-    std::byte* const own = output_ + where;
-    std::byte* const cell = cells_[(turn_ + 1) % 2]->payload(length_) + at_;
-    std::byte* const first = two && refers_output_ ? cell : own;
-    reduce::fold(*reduction_, first, sources_.data(), size_, piece / element_, true);
-    if (!stop_reading()) return false;
-    if (two) std::memcpy(first == own ? cell : own, first, piece);
-    at_ += piece;
-    *budget -= std::min(*budget, piece);
-    if (at_ < end) return true;
-  }
-  if (!two) {
-    next_chunk();
-    return true;
-  }
-  publish();
-  next_ = 1;
-  at_ = share((rank_ + 1) % size_).from;
-  stage_ = Stage::kGather;
-  return true;
-}
-
-bool Board::gather(uint64_t* budget) {
-  if (use_ == BoardUse::kMeet) {
-    if (!all_arrived()) return false;
-    next_chunk();
-    return true;
-  }
-  if (use_ == BoardUse::kSpread) {
-    Member& m = members_[static_cast<size_t>(root_)];
-    if (rank_ == root_) {
-      if (output_ != input_ && length_ > 0) {
-        std::memcpy(output_ + chunk_, input_ + chunk_, length_);
-        *budget -= std::min(*budget, length_);
-      }
-      next_chunk();
-      return true;
-    }
-    if (!arrived(m)) return false;
-    const std::byte* const source =
-        m.input != nullptr ? m.input + chunk_ : m.cells[turn_ % 2]->payload(length_);
-    if (!copy_from(m, source, {0, length_}, budget)) return false;
-    if (at_ == length_) next_chunk();
-    return true;
-  }
-  while (next_ < size_) {
-    const int from = (rank_ + next_) % size_;
-    Member& m = members_[static_cast<size_t>(from)];
-    const Range range = share(from);
-    if (at_ < range.to) {
-      if (!arrived(m)) return false;
-      const std::byte* const source =
-          m.output != nullptr ? m.output + chunk_ : m.cells[turn_ % 2]->payload(length_);
-      if (!copy_from(m, source, range, budget)) return false;
-      if (at_ < range.to) return true;
-    }
-    ++next_;
-    at_ = share((rank_ + next_) % size_).from;
-  }
-  next_chunk();
-  return true;
-}
-
-// From what a member published of this chunk, `at_` and on; false: it may not be read any more.
-bool Board::copy_from(const Member& m, const std::byte* source, Range range, uint64_t* budget) {
-  const uint64_t piece = std::min({range.to - at_, kSlice, std::max<uint64_t>(*budget, 64)});
-  if (m.referred && !start_reading()) return false;
-  if (piece > 0) std::memcpy(output_ + chunk_ + at_, source + at_, piece);
-  if (m.referred && !stop_reading()) return false;
-  at_ += piece;
-  *budget -= std::min(*budget, piece);
-  return true;
+void Board::begin_chunk(uint64_t from) {
+  chunk_ = from;
+  at_ = 0;
+  const uint64_t most = in_parts() ? kBoardArea / members_.size() / 64 * 64 : kBoardArea;
+  length_ = std::min<uint64_t>(bytes_ - chunk_, most);
+  // Pieces begin at lines of their own unless all of them are in the header's line.
+  const bool tiny = length_ * members_.size() <= Cell::kInline;
+  stride_ = tiny ? length_ : (length_ + 63) / 64 * 64;
+  stage_ = Stage::kFill;
 }
 
 void Board::next_chunk() {
-  chunk_ += length_;
-  at_ = 0;
-  if (chunk_ < bytes_) {
-    length_ = std::min<uint64_t>(bytes_ - chunk_, kBoardArea);
-    stage_ = Stage::kFill;
-    return;
-  }
+  if (chunk_ + length_ < bytes_) return begin_chunk(chunk_ + length_);
   if (any_referred_) {
     words_->read.store(turn_);
     ring();  // who has referred waits for this
@@ -450,7 +314,7 @@ void Board::next_chunk() {
 void Board::fetch_next_cell() {
   const Cell& cell = *cells_[(turn_ + 1) % 2];
   __builtin_prefetch(&cell, 1);
-  const uint64_t ahead = std::min<uint64_t>(length_, kFetchBytes);
+  const uint64_t ahead = std::min<uint64_t>(used(), kFetchBytes);
   if (ahead <= Cell::kInline) return;
   for (uint64_t at = 0; at < ahead; at += 64) __builtin_prefetch(cell.area + at, 1);
 }
@@ -482,8 +346,8 @@ std::vector<int> Board::waiting_for() const {
   for (int rank = 0; rank < size_; ++rank) {
     const Member& m = members_[static_cast<size_t>(rank)];
     if (m.words == nullptr) continue;
-    const bool here =
-        stage_ == Stage::kLetGo ? m.words->read.load() >= turn_ : has_published(m, turn_);
+    const bool here = stage_ == Stage::kLetGo ? !reads(rank, rank_) || m.words->read.load() >= turn_
+                                              : has_published(m, turn_);
     if (!here) ranks.push_back(rank);
   }
   return ranks;

@@ -15,16 +15,25 @@
 //   all-reduce, one step    turn: the vector                        then everybody folds all of it
 //   all-reduce, two steps   turn: the vector but the own share      everybody folds its share
 //                           turn: the result of the own share       everybody copies the others'
+//   reduce                  turn: all vectors but the root's        the root folds
+//   scan, exclusive scan    turn: all vectors but the last rank's   everybody folds the lower
+//   ranks' reduce-scatter          turn: all blocks but the own one        everybody folds its
+//   block all-to-all              turn: all blocks but the own one        everybody copies those
+//   for it all-gather              turn: the own block                     everybody copies the
+//   others' gather                  turn: all blocks but the root's         the root copies them
 //   broadcast               turn: the root's vector                 everybody copies it
+//   scatter                 turn: the root's blocks but its own     everybody copies its block
 //   barrier                 turn: nothing
 //
-// Longer vectors go by chunks of kBoardArea, chunk after chunk. Whatever is in a cell is the
+// Longer vectors go by chunks of kBoardArea, chunk after chunk; where a cell holds a piece for each
+// rank, a chunk of every block has its share of the cell. Whatever is in a cell is the
 // publisher's copy; where the whole vector can be *referred* to (memory of tbcclMemAlloc, or ranks
 // of one process) the first turn carries references instead and the others read it directly; the
 // call then ends when all have read. Nobody ever writes another's memory.
 //
 // Overwriting. Turn t + 1 is published when all have published t; who publishes t has read all of
-//   turn t - 1, which is in the cell that t + 1 overwrites.
+//   turn t - 1, which is in the cell that t + 1 overwrites. Who reads nothing (all but the root of
+//   a reduce) publishes and goes, at most one turn ahead.
 // Sleeping. A number is stored, then the others' `asleep` is looked at, both sequentially
 // consistent;
 //   who goes to sleep says so first and then looks at the numbers.
@@ -49,9 +58,24 @@ namespace tbccl::engine {
 struct Call;
 struct ChannelOptions;
 
-enum class BoardUse : uint8_t { kNone, kMeet, kOneStep, kTwoStep, kSpread };
+enum class BoardUse : uint8_t {
+  kNone,
+  kMeet,     // barrier
+  kOneStep,  // all-reduce
+  kTwoStep,  // all-reduce
+  kSpread,   // broadcast
+  kReduce,
+  kScan,
+  kExclusiveScan,
+  kReduceScatter,
+  kExchange,  // all-to-all
+  kCollect,   // all-gather
+  kGather,
+  kScatter
+};
 
-inline constexpr uint32_t kBoardArea = 256 * 1024;  // bytes of a cell
+inline constexpr uint32_t kBoardArea = 256 * 1024;    // bytes of a cell
+inline constexpr int kMostOnBoard = kBoardArea / 64;  // ranks: each has a line of a cell at least
 
 class Board {
  public:
@@ -117,9 +141,14 @@ class Board {
 
   bool step(uint64_t* budget);
   bool fill(uint64_t* budget);
+  bool fill_cell(uint64_t* budget);  // true: it is full
   bool fold(uint64_t* budget);
+  bool fold_piece(uint64_t end, uint64_t* budget);
+  int collect_sources();  // of the present piece, in rank order
   bool gather(uint64_t* budget);
-  bool copy_from(const Member& m, const std::byte* source, Range range, uint64_t* budget);
+  void copy_own();
+  bool copy_from(const Member& m, Range range, uint64_t* budget);
+  void begin_chunk(uint64_t from);
   void next_chunk();
   void refer();
   void publish();
@@ -130,8 +159,13 @@ class Board {
   bool all_arrived();
   void take_references(Member& m);
   Range share(int rank) const;
+  bool folds() const;                       // this rank makes a result of what all publish
+  bool in_parts() const;                    // a cell holds a piece for each rank
+  bool reads(int reader, int owner) const;  // what the owner publishes
+  uint64_t input_bytes() const { return in_parts() ? bytes_ * members_.size() : bytes_; }
+  uint64_t used() const { return in_parts() ? stride_ * members_.size() : length_; }  // of a cell
+  // This rank's piece of the present chunk of what was published first.
   const std::byte* published(const Member& m) const;
-  std::byte* area(uint64_t turn);
   // Reading what was referred to is announced, and not done where that is closed.
   bool start_reading();
   bool stop_reading();  // false: it was closed meanwhile, what was read counts for nothing
@@ -154,10 +188,12 @@ class Board {
   const std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
   uint64_t fingerprint_ = 0;
-  uint64_t bytes_ = 0;
+  uint64_t bytes_ = 0;   // of the vector, or of each block
+  uint64_t stride_ = 0;  // between the pieces in a cell, if there is one for each rank
   uint64_t first_turn_ = 0;
   uint32_t element_ = 1;
   int root_ = 0;
+  bool in_place_ = false;
   bool fills_ = false;          // this rank has something to publish
   bool refers_input_ = false;   // instead of copying it
   bool refers_output_ = false;  // instead of copying results

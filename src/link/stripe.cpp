@@ -30,8 +30,9 @@ bool Links::State::room(const Peer& peer, const Trunk& trunk) const {
   return trunk.inflight_bytes < limit;
 }
 
+// Shared memory holds a frame until the peer has read it, and nothing stands behind it on the way.
 bool Links::State::may_hold(const Trunk& trunk, uint32_t length) const {
-  return trunk.rate == 0 || trunk.held_bytes == 0 ||
+  return trunk.rate == 0 || trunk.held_bytes == 0 || trunk.context->transport->board != nullptr ||
          static_cast<double>(trunk.held_bytes + length) <= trunk.rate * kHeldTime;
 }
 

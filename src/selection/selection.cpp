@@ -13,10 +13,7 @@ namespace {
 
 using algorithms::Algorithm;
 
-bool on_board(tbcclOperation_t operation) {
-  return operation == tbcclOpAllReduce || operation == tbcclOpBarrier ||
-         operation == tbcclOpBroadcast;
-}
+bool on_board(tbcclOperation_t operation) { return !schedule::varies(operation); }
 
 uint64_t bytes_of(const Question& question, const schedule::Basis& basis) {
   const int32_t blocks = schedule::vector_blocks(question.collective.operation, basis.size);
