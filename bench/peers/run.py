@@ -83,6 +83,7 @@ def parse():
         help="folder that libtbccl was built in (build/release)")
     add("--csv", help="write every figure to this file")
     add("--markdown", help="write the tables to this file")
+    add("--overview", help="write the ratios alone there, a row per collective")
     add("--svg", help="write a plot per table into this folder")
     return with_defaults(parser.parse_args())
 
@@ -136,6 +137,8 @@ def write_files(options, tables, about):
         report.write_csv(options.csv, tables)
     if options.markdown:
         report.write_markdown(options.markdown, tables, about)
+    if options.overview:
+        report.write_overview(options.overview, tables, about)
     if options.svg:
         os.makedirs(options.svg, exist_ok=True)
         for table in tables:

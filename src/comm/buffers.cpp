@@ -190,12 +190,25 @@ Status read_buffers(const Operation& o, const char* name, int rank, int size, Bu
                      static_cast<const char*>(o.input) + common.read_at ==
                          static_cast<const char*>(o.output) + common.written_at;
   buffers->in_place = meets && common.same_blocks;
+  buffers->share = common.exists;
+  buffers->read_at = common.read_at;
+  buffers->written_at = common.written_at;
   if (!buffers->in_place && overlap(o.input, buffers->read, o.output, buffers->written)) {
     const bool equal = shape.input.count == shape.output.count;
     return bad(formatted("{}: sendbuff and recvbuff overlap without being {}", name,
                          equal ? "equal" : "in place (the own block at its place)"));
   }
   return {};
+}
+
+bool same_buffers(const Operation& o, const Buffers& known) {
+  if ((known.read > 0 && o.input == nullptr) || (known.written > 0 && o.output == nullptr))
+    return false;
+  const bool meets = known.share && known.read > 0 && known.written > 0 &&
+                     static_cast<const char*>(o.input) + known.read_at ==
+                         static_cast<const char*>(o.output) + known.written_at;
+  if (meets != known.in_place) return false;
+  return meets || !overlap(o.input, known.read, o.output, known.written);
 }
 
 }  // namespace tbccl::comm

@@ -31,6 +31,8 @@ namespace tbccl::comm {
 std::string list_ranks(const std::vector<int>& ranks);
 
 // One operation as a caller asks for it; values of tbcclCall_t that are not about the request.
+struct Buffers;
+
 struct Operation {
   tbcclOperation_t operation = tbcclOpAllReduce;
   const void* input = nullptr;
@@ -50,18 +52,21 @@ struct Operation {
   const size_t* receive_places = nullptr;
 };
 
-// The last short all-reduce, made ready: calls that differ in their buffers alone need no planning.
+// The last collectives, made ready: calls that differ in their buffers alone need no planning.
 class Memo {
  public:
+  Memo();
+  ~Memo();
   bool recall(const Operation& operation, engine::Call* call);
-  void keep(const Operation& operation, uint64_t bytes, const engine::Call& call);
+  void keep(const Operation& operation, const Buffers& buffers, const engine::Call& call);
 
  private:
+  struct Entry;
+  static constexpr size_t kEntries = 16;
+  static size_t place_of(const Operation& operation);
+
   std::mutex lock_;
-  Operation operation_;
-  bool in_place_ = false;
-  uint64_t bytes_ = 0;
-  engine::Call call_;  // no plan: there is none yet
+  std::unique_ptr<Entry[]> entries_;
 };
 
 // What a member asks for when a communicator is split; colour and key as in tbcclCommSplit.

@@ -91,13 +91,6 @@ std::string describe_call(const engine::Call& call) {
 
 Status bad(std::string text) { return {tbcclInvalidArgument, std::move(text)}; }
 
-// Byte ranges that are neither equal nor disjoint cannot be meant.
-bool overlap(const void* a, const void* b, uint64_t bytes) {
-  const auto x = reinterpret_cast<uintptr_t>(a);
-  const auto y = reinterpret_cast<uintptr_t>(b);
-  return x != y && (x < y ? y - x : x - y) < bytes;
-}
-
 // Of the v-forms: those where every rank gives all ranks' counts.
 bool all_know(tbcclOperation_t operation) {
   return operation == tbcclOpAllGatherV || operation == tbcclOpReduceScatterV;
@@ -105,31 +98,37 @@ bool all_know(tbcclOperation_t operation) {
 
 }  // namespace
 
+struct Memo::Entry {
+  Operation operation;
+  Buffers buffers;
+  engine::Call call;  // no plan: there is none yet
+};
+
+Memo::Memo() : entries_(std::make_unique<Entry[]>(kEntries)) {}
+Memo::~Memo() = default;
+
+// Rooted operations are often called with one root after the other.
+size_t Memo::place_of(const Operation& o) {
+  return (static_cast<size_t>(o.operation) * 3 + static_cast<size_t>(o.root)) % kEntries;
+}
+
 bool Memo::recall(const Operation& o, engine::Call* call) {
-  const bool in_place = o.input == o.output;
   const std::lock_guard<std::mutex> hold(lock_);
-  if (call_.plan == nullptr || o.operation != operation_.operation || o.count != operation_.count ||
-      o.type != operation_.type || o.op != operation_.op || o.root != operation_.root ||
-      in_place != in_place_) {
+  const Entry& known = entries_[place_of(o)];
+  const Operation& k = known.operation;
+  if (known.call.plan == nullptr || o.operation != k.operation || o.count != k.count ||
+      o.type != k.type || o.op != k.op || o.root != k.root || !same_buffers(o, known.buffers)) {
     return false;
   }
-  // The other kinds have buffers that are read or written by some ranks only.
-  if (o.operation != tbcclOpAllReduce || o.input == nullptr || o.output == nullptr ||
-      overlap(o.input, o.output, bytes_)) {
-    return false;
-  }
-  *call = call_;
+  *call = known.call;
   call->input = o.input;
   call->output = o.output;
   return true;
 }
 
-void Memo::keep(const Operation& o, uint64_t bytes, const engine::Call& call) {
+void Memo::keep(const Operation& o, const Buffers& buffers, const engine::Call& call) {
   const std::lock_guard<std::mutex> hold(lock_);
-  operation_ = o;
-  in_place_ = o.input == o.output;
-  bytes_ = bytes;
-  call_ = call;
+  entries_[place_of(o)] = {o, buffers, call};
 }
 
 Status Communicator::prepare(const Operation& operation, engine::Call* call) {
@@ -285,10 +284,7 @@ Status Communicator::prepare_collective(const Operation& operation, engine::Call
   call->fingerprint = print.value();
   // The numbers of created operators are used again.
   const bool lasting = call->reduction.user == nullptr && !call->reduction.scaled;
-  const uint64_t bytes = operation.count * question.element;
-  if (operation.operation == tbcclOpAllReduce && lasting && bytes <= engine::kTinyBytes) {
-    memo_.keep(operation, bytes, *call);
-  }
+  if (lasting && call->blocks == nullptr) memo_.keep(operation, buffers, *call);
   return {};
 }
 

@@ -124,6 +124,38 @@ def write_markdown(path, tables, about):
         file.write("\n".join([*about, "", *(markdown(table) for table in tables)]))
 
 
+def overview_row(table, sizes):
+    """Ratios by size; bold where tbccl is slower."""
+    by_size = {row.bytes: row.ratio for row in table.rows if row.ratio}
+    found = [by_size.get(size) for size in sizes]
+    shown = [("-" if ratio is None else
+              f"**{ratio.value:.2f}**" if ratio.verdict == "slower" else f"{ratio.value:.2f}")
+             for ratio in found]
+    if 0 in by_size:  # a barrier has no size
+        shown[0] = f"**{by_size[0].value:.2f}**" if by_size[0].verdict == "slower" else (
+            f"{by_size[0].value:.2f}")
+    mean = f"{table.summary.mean:.2f}" if table.summary else "-"
+    return f"| {table.collective.replace('_', '-')} | " + " | ".join(shown) + f" | {mean} |"
+
+
+def overview(tables):
+    lines = []
+    for mode, ranks in dict.fromkeys((table.mode, table.ranks) for table in tables):
+        group = [table for table in tables if (table.mode, table.ranks) == (mode, ranks)]
+        sizes = sorted({row.bytes for table in group for row in table.rows if row.bytes})
+        title = f"{NETWORK_TEXT[mode]}, {ranks} ranks"
+        lines += [f"#### {title[0].upper()}{title[1:]}", "",
+                  "| collective | " + " | ".join(human(size) for size in sizes) + " | mean |",
+                  "|---" + "|---:" * (len(sizes) + 1) + "|",
+                  *(overview_row(table, sizes) for table in group), ""]
+    return lines
+
+
+def write_overview(path, tables, about):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join([*about, "", *overview(tables)]))
+
+
 def csv_rows(table):
     """One line per contestant and size; the comparison stands in tbccl's lines."""
     ratios = {row.bytes: row for row in table.rows}
