@@ -90,7 +90,8 @@ install_dependencies() {
   elif command -v apt-get > /dev/null; then
     apt_install cmake ninja-build make g++ pkg-config libasio-dev libfmt-dev libhwy-dev libhwloc-dev \
       libsodium-dev nlohmann-json3-dev libcli11-dev catch2 libbenchmark-dev python3 iproute2
-    [ "${1-}" != ci ] || apt_install libopenmpi-dev openmpi-bin mpich npm
+    [ "${1-}" != ci ] || apt_install libopenmpi-dev openmpi-bin mpich npm \
+      munge slurm-client slurmctld slurmd
   else
     for program in cmake c++ pkg-config; do
       command -v $program > /dev/null ||

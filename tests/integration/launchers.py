@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 from job import Job, Port, check, check_verified, skip
+from slurm import Slurm
 
 perf, launcher, ranks = sys.argv[1], sys.argv[2], int(sys.argv[3])
 COMMAND = [perf, "all_reduce", "-b", "8", "-e", "512K", "-f", "256", "-n", "2", "-w", "1", "-d",
@@ -67,9 +68,10 @@ def under(names, version, options):
     skip(f"{launcher} is not installed (tried: {', '.join(names)})")
 
 
-def run_real(command, folder):
+def run_real(command, folder, environment=None):
     with Job() as job:
-        rank = job.start([*command, "-n", str(ranks), *COMMAND], {**LIMITS, "TMPDIR": folder})
+        rank = job.start([*command, "-n", str(ranks), *COMMAND],
+                         {**LIMITS, "TMPDIR": folder, **(environment or {})})
         job.wait(SECONDS)
         check_table(rank)
 
@@ -84,12 +86,8 @@ def mpich(folder):
 
 
 def slurm(folder):
-    command = under(["srun"], "slurm", ["--overcommit"])
-    tried = subprocess.run([*command, "-n", "1", "--immediate=10", "true"], capture_output=True,
-                           text=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
-    if tried.returncode != 0:
-        skip(f"srun does not start programs here: {tried.stderr.strip()[:200]}")
-    run_real(command, folder)
+    with Slurm() as cluster:
+        run_real(["srun", "--overcommit"], folder, cluster.environment)
 
 
 def run_by_hand(variables, folder):
